@@ -1,0 +1,103 @@
+// The agreement between the kernels (compiled once per instruction set) and the runtime that calls them.
+// Every function computes rows independently: a row's result never depends on which rows stand beside it,
+// on the thread that runs it, or on the instruction set (contracts C1 and C3).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace verispec {
+
+enum class WeightType : int32_t { F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K };
+
+constexpr int kGroup = 16;       // output rows interleaved in one packed group; also the canonical lane count
+constexpr int kBlock = 32;       // columns that share one activation scale
+constexpr int kKeyBlock = 16;    // keys in one KV-cache block
+constexpr int kMaxTileRows = 16; // rows evaluated per read of the weights
+
+// A weight matrix of n outputs and k inputs in the packed layout of its type (weights/pack.hpp).
+struct PackedMatrix {
+  WeightType type;
+  int64_t n;  // outputs, as in the file; the packed data is padded to a multiple of kGroup
+  int64_t k;  // inputs
+  const uint8_t* data;
+  size_t bytes;
+};
+
+// Activations of m rows. Quantised weights read values/scales/sums, float weights read x.
+struct Activations {
+  const float* x;         // [m][k]
+  const int8_t* values;   // [m][k]
+  const float* scales;    // [m][k / kBlock]
+  const int32_t* sums;    // [m][k / kBlock]
+};
+
+// One layer's keys and values of all sequence slots, f16.
+// K: [slot][block][kv_head][head_dim][kKeyBlock]; V: [slot][block][kv_head][kKeyBlock][head_dim].
+// Position p lives in block (p / kKeyBlock) % blocks of its slot, so a sliding window is a ring.
+struct KvLayer {
+  uint16_t* keys;
+  uint16_t* values;
+  int kv_heads;
+  int head_dim;
+  int blocks;  // blocks per slot
+};
+
+struct AttentionShape {
+  int heads;
+  int window;   // keys visible to a row, its own included; 0 = all
+  float scale;  // applied to the query
+  float softcap;  // 0 = none
+};
+
+struct RopeTable {
+  const float* cos;  // [positions][pairs]
+  const float* sin;
+  int pairs;         // rotated pairs per head
+  bool interleaved;  // (2i, 2i+1) when true, (i, i + pairs) otherwise
+};
+
+struct KernelTable {
+  const char* name;
+
+  // values[k], scales[k/32], sums[k/32] of one row x[k]; k a multiple of kBlock.
+  void (*quantize_row)(const float* x, int64_t k, int8_t* values, float* scales, int32_t* sums);
+
+  // out[i * ld + j] for rows i in [0, m) and outputs j of groups [group_begin, group_end); bias may be null.
+  // Padding outputs (j >= n) are not written.
+  void (*linear)(const PackedMatrix& w, int m, const Activations& in, int64_t group_begin, int64_t group_end,
+                 const float* bias, float* out, int64_t ld);
+
+  // Row `index` of w, dequantised, times scale.
+  void (*embedding_row)(const PackedMatrix& w, int64_t index, float scale, float* out);
+
+  void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* out);
+  void (*add)(const float* a, const float* b, int64_t n, float* out);
+  void (*scale)(const float* x, float factor, int64_t n, float* out);
+  void (*swiglu)(const float* gate, const float* up, int64_t n, float* out);
+  void (*geglu)(const float* gate, const float* up, int64_t n, float* out);
+  void (*softcap)(const float* x, float cap, int64_t n, float* out);
+
+  // Rotates heads of one row in place at `position`; heads are head_dim apart.
+  void (*rope)(float* x, int heads, int head_dim, const RopeTable& table, int64_t position);
+
+  // Rounds one row's k and v ([kv_heads][head_dim]) to f16 and stores them at (slot, position).
+  void (*store_kv)(const KvLayer& cache, int slot, int64_t position, const float* k, const float* v);
+
+  // Rows [0, m) of one kv head: q and out are [m][heads][head_dim]. slots/positions are per row.
+  void (*attention)(const KvLayer& cache, const AttentionShape& shape, int m, const int32_t* slots,
+                    const int32_t* positions, const float* q, int kv_head, float* out);
+
+  // Greatest value among x[0, n), lowest index on a tie.
+  void (*argmax)(const float* x, int64_t n, float* value, int64_t* index);
+};
+
+const KernelTable& kernels_portable();
+const KernelTable& kernels_avx2();
+const KernelTable& kernels_avx512();
+
+// The table named by `name`, or (null) by VERISPEC_ISA, or the best this CPU runs.
+// Throws std::runtime_error naming the choices when it is unknown or unavailable.
+const KernelTable& select_kernels(const char* name);
+
+}  // namespace verispec

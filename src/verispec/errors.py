@@ -1,0 +1,51 @@
+"""Every error verispec raises on purpose. Each message says what was wrong, where, and what was expected."""
+
+from __future__ import annotations
+
+
+class VerispecError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class ArtifactError(VerispecError):
+    """A model file that cannot be trusted or understood.
+
+    ``file`` and ``where`` (a tensor, a metadata key or an offset) locate the fault; ``expected`` and ``found`` say
+    what it is.
+    """
+
+    def __init__(self, file: object, where: str, expected: str, found: str) -> None:
+        self.file = str(file)
+        self.where = where
+        self.expected = expected
+        self.found = found
+        super().__init__(f"{self.file}: {where}: expected {expected}, found {found}")
+
+
+class UnsupportedError(VerispecError):
+    """Something asked for that no available path does. ``code`` is stable; ``remedy`` says what would make it work."""
+
+    def __init__(self, code: str, message: str, remedy: str = "") -> None:
+        self.code = code
+        self.remedy = remedy
+        super().__init__(f"{message} [{code}]" + (f". {remedy}" if remedy else ""))
+
+
+class OptionError(VerispecError):
+    """An option that is unknown, malformed, out of range or read by nothing."""
+
+
+class ContextOverflowError(VerispecError):
+    """A prompt that does not fit the context."""
+
+
+class MemoryLimitError(VerispecError):
+    """A model and context that need more memory than there is; raised before anything is allocated."""
+
+
+class BackendError(VerispecError):
+    """A backend that failed while evaluating rows."""
+
+
+class ReceiptError(VerispecError):
+    """A receipt that is malformed, altered or made by another arithmetic."""
