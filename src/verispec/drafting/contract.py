@@ -1,0 +1,88 @@
+"""What every drafter promises the round: proposals are advice, and only committed tokens are ever observed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Proposal:
+    """Tokens offered to follow the last committed token, best guess first.
+
+    ``tokens[i]`` hangs below ``parents[i]``; ``confidences[i]`` in [0, 1] estimates the probability that the target
+    accepts it once every ancestor of it was accepted.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    confidences: list[float] = field(default_factory=list)
+
+    @property
+    def parents(self) -> Sequence[int]:
+        """Index in ``tokens`` of each token's parent; -1 is the anchor. Today's proposals are chains."""
+        return range(-1, len(self.tokens) - 1)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def first(self, width: int) -> Proposal:
+        """The same proposal cut to its first ``width`` tokens."""
+        if width >= len(self.tokens):
+            return self
+        return Proposal(self.tokens[:width], self.confidences[:width])
+
+
+class InvalidProposalError(ValueError):
+    """A proposal that breaks the contract. The round discards it and counts a fault; the text is not touched."""
+
+
+def check_proposal(proposal: Proposal, limit: int, vocabulary_size: int) -> None:
+    """Raise InvalidProposalError unless the proposal has at most ``limit`` tokens, all inside the vocabulary."""
+    tokens, confidences = proposal.tokens, proposal.confidences
+    if len(tokens) > limit:
+        raise InvalidProposalError(f"proposal: expected at most {limit} tokens, found {len(tokens)}")
+    if len(confidences) != len(tokens):
+        raise InvalidProposalError(
+            f"proposal: expected {len(tokens)} confidences, one a token, found {len(confidences)}"
+        )
+    for index, token in enumerate(tokens):
+        if type(token) is not int or not 0 <= token < vocabulary_size:
+            raise InvalidProposalError(
+                f"proposal: token {index}: expected an id in 0..{vocabulary_size - 1}, found {token!r}"
+            )
+    for index, confidence in enumerate(confidences):
+        if not 0.0 <= confidence <= 1.0:
+            raise InvalidProposalError(
+                f"proposal: confidence {index}: expected a number in 0..1, found {confidence!r}"
+            )
+
+
+class Drafter(ABC):
+    """One request's source of proposals.
+
+    A drafter sees committed tokens alone (the prompt, then each commit), in order, through ``observe``. What it
+    proposes is a function of those tokens and of nothing else: not of earlier proposals, nor of the clock.
+    """
+
+    name: str
+    """The strategy this drafter implements, as written in the strategy vocabulary."""
+
+    @abstractmethod
+    def observe(self, tokens: Sequence[int]) -> None:
+        """Append committed tokens; the last of them becomes the anchor."""
+
+    @abstractmethod
+    def propose(self, limit: int) -> Proposal:
+        """At most ``limit`` tokens to follow the anchor. Empty when nothing is worth offering."""
+
+    @abstractmethod
+    def checkpoint(self) -> object:
+        """A mark of the present state, cheap to take every round; valid until an older one is restored."""
+
+    @abstractmethod
+    def restore(self, checkpoint: object) -> None:
+        """Go back to a mark taken from this drafter: afterwards it proposes as if it had seen no token since."""
+
+    def close(self) -> None:  # noqa: B027 - most drafters hold nothing but memory
+        """Release what the drafter holds. Calling it twice is harmless."""
