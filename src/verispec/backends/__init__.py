@@ -1,0 +1,1 @@
+"""Backends: the adapter contract and its implementations."""

@@ -1,0 +1,150 @@
+"""The one interface a backend implements, and the words it speaks.
+
+A sequence is a slot of model state. Evaluating rows writes state but commits nothing: ``commit`` keeps the first
+``length`` positions of a sequence and forgets whatever was evaluated behind them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+COMMITTED = -1
+"""The parent of a row that continues the committed prefix of its sequence."""
+
+Exactness = Literal["exact", "token-checked"]
+
+
+class Row(NamedTuple):
+    """One token at one position, to be evaluated by the target."""
+
+    sequence: int
+    position: int
+    token: int
+    parent: int
+    """Index, within the pass, of the row this one follows; ``COMMITTED`` for the first row after the prefix."""
+
+
+def chain(sequence: int, position: int, tokens: Sequence[int]) -> list[Row]:
+    """The rows of ``tokens`` one after another from ``position``, which is the sequence's committed length."""
+    return [Row(sequence, position + i, token, i - 1) for i, token in enumerate(tokens)]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one ``evaluate`` gave, in the order of its ``outputs``."""
+
+    argmax: list[int]
+    """Token of the greatest logit of each output row, lowest id on a tie, taken before any final soft-cap."""
+    logits: npt.NDArray[np.float32] | None
+    """``[outputs, vocabulary]`` float32 when asked for; a view that holds until the next ``evaluate``."""
+    hidden: dict[int, npt.NDArray[np.float32]] = field(default_factory=dict)
+    """Tap -> ``[rows, hidden_size]`` float32, every row of the pass; valid until the next ``evaluate``."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a backend with its model can do. Strategies are resolved against this before anything is allocated."""
+
+    exactness: Exactness
+    """``exact`` promises row invariance (C1); otherwise ``token-checked``."""
+    architecture: str
+    vocabulary: int
+    hidden_size: int
+    layers: int
+    context: int
+    """Positions a sequence can hold."""
+    sequences: int
+    """Sequences that can be open at once."""
+    max_rows: int
+    """Rows evaluated in one pass; ``evaluate`` splits longer lists."""
+    rollback: int
+    """Uncommitted rows a sequence can always take back; more may need ``oldest_length``."""
+    logits: bool = True
+    trees: bool = False
+    """Whether a row's parent may be another than the row before it."""
+    recurrent: bool = False
+    """Whether the model has state that is not addressed by position."""
+    taps: tuple[int, ...] = ()
+    """Hidden states that can be captured: i = input of layer i, ``layers`` = output of the last, -1 = after the
+    final norm."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A committed state of one sequence, to return to. ``state`` belongs to the backend that made it."""
+
+    sequence: int
+    length: int
+    state: object = None
+
+
+class BackendAdapter(ABC):
+    """A target model behind one interface. Not thread-safe: one caller at a time."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Short and stable, such as ``native``."""
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """Constant for the adapter's life."""
+
+    @abstractmethod
+    def open_sequence(self) -> int:
+        """A fresh sequence of length 0. Raises BackendError when all are taken."""
+
+    @abstractmethod
+    def close_sequence(self, sequence: int) -> None:
+        """Frees the sequence."""
+
+    @abstractmethod
+    def length(self, sequence: int) -> int:
+        """Committed positions."""
+
+    @abstractmethod
+    def oldest_length(self, sequence: int) -> int:
+        """The shortest positive length that ``commit`` and ``restore`` can still return to; length 0 always works.
+
+        A sliding window's ring or a recurrence forgets what lies further back: that prefix must be evaluated again.
+        """
+
+    @abstractmethod
+    def evaluate(
+        self, rows: Sequence[Row], outputs: Sequence[int], want_logits: bool, taps: Sequence[int] = ()
+    ) -> Evaluation:
+        """Evaluates rows of any number of sequences and gives outputs for ``outputs`` (row indices, ascending).
+
+        A sequence's rows start at its committed length, with parent ``COMMITTED``. Nothing is committed, and a second
+        ``evaluate`` before ``commit`` starts over from the committed length. More than ``max_rows`` rows run as
+        several passes; a caller that wants to cancel in between evaluates and commits chunk by chunk, which gives the
+        same bits. Raises ContextOverflowError when a position lies outside the context, BackendError for rows that
+        are malformed.
+        """
+
+    @abstractmethod
+    def checkpoint(self, sequence: int) -> Checkpoint:
+        """The committed state, cheap to take."""
+
+    @abstractmethod
+    def commit(self, sequence: int, length: int) -> None:
+        """Keeps the first ``length`` positions, which have been evaluated or committed, and drops all behind them."""
+
+    @abstractmethod
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Returns the checkpoint's sequence to its state. BackendError when that state is gone."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, str | int]:
+        """Everything that can change a bit of the output: kernels, arithmetic version, artifact digest, build."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees the model. Safe to call twice."""

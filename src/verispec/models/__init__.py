@@ -1,0 +1,1 @@
+"""Model graphs, written once against the operation contract."""

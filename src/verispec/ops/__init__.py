@@ -1,0 +1,1 @@
+"""Operations: the contract, its numpy reference and the native implementation."""
