@@ -1,0 +1,70 @@
+# Every target works alone on a fresh Debian with Python 3.11, g++ and make.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE := build/native
+SANITIZED := build/sanitize
+EXTENSION := $(shell $(PYTHON) -c "import sysconfig; print('_native' + sysconfig.get_config_var('EXT_SUFFIX'))")
+CPP_FILES = $(shell find csrc -name '*.cpp' -o -name '*.hpp')
+LOCKED := mkdir -p build && flock build/.lock $(MAKE) --no-print-directory
+
+.PHONY: build test lint demo bench sanitize format clean locked-build locked-sanitize
+
+build:
+	@$(LOCKED) locked-build
+
+test: build
+	$(BIN)/python -m pytest -n 2
+
+lint: build
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+	$(BIN)/clang-format --dry-run --Werror $(CPP_FILES)
+
+demo: build
+	$(BIN)/verispec demo
+
+bench: build
+	@$(LOCKED) $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+# The kernels and the runtime under AddressSanitizer and UndefinedBehaviorSanitizer.
+sanitize: build
+	@$(LOCKED) locked-sanitize
+	ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	  PYTHONPATH=$(SANITIZED)/python $(BIN)/python -m pytest -p no:cacheprovider tests/test_native_*.py
+
+format:
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP_FILES)
+
+clean:
+	rm -rf build dist src/verispec/_native*.so
+
+# The environment is made once and again when pyproject.toml changes; the extension is rebuilt incrementally and put
+# in place by a rename, so that running processes keep the one they loaded.
+$(VENV)/.installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+	  -C wheel.cmake=false -C editable.mode=inplace -e ".[dev]"
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "matplotlib>=3.8" "scipy>=1.12"
+	touch $@
+
+locked-build: $(VENV)/.installed
+	@test -f $(NATIVE)/build.ninja || PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake -S . -B $(NATIVE) -G Ninja \
+	  -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" --log-level=WARNING
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake --build $(NATIVE) --parallel 2
+	@cmp -s $(NATIVE)/$(EXTENSION) src/verispec/$(EXTENSION) || \
+	  { cp $(NATIVE)/$(EXTENSION) build/.$(EXTENSION) && mv -f build/.$(EXTENSION) src/verispec/$(EXTENSION); }
+
+locked-sanitize:
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DVERISPEC_SANITIZE=ON \
+	  -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" --log-level=WARNING
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake --build $(SANITIZED) --parallel 2
+	@rm -rf $(SANITIZED)/python && mkdir -p $(SANITIZED)/python && cp -r src/verispec $(SANITIZED)/python/
+	@cp $(SANITIZED)/$(EXTENSION) $(SANITIZED)/python/verispec/$(EXTENSION)

@@ -1,0 +1,1 @@
+"""Speculative decoding whose output is, token for token, what the model would have written alone."""
