@@ -24,13 +24,20 @@ struct PackedMatrix {
   size_t bytes;
 };
 
-// Activations of m rows. Quantised weights read values/scales/sums, float weights read x.
+// Activations of m rows, input of linear(). Quantised weights read `quantised`, float weights read `x`; the
+// other may be null.
 struct Activations {
-  const float* x;         // [m][k]
-  const int8_t* values;   // [m][k]
-  const float* scales;    // [m][k / kBlock]
-  const int32_t* sums;    // [m][k / kBlock]
+  const float* x;            // [m][k]
+  const uint8_t* quantised;  // quantised_bytes(m, k) bytes at 64-byte alignment, filled by quantize_row
 };
+
+// Bytes that one block of kBlock columns of one row takes quantised: 32 values and 5 numbers of 4 bytes.
+// Tiles of kMaxTileRows rows follow each other; inside a tile blocks are outermost and rows next, so that a
+// kernel reaches every row of a block at a constant distance (kernels/quantize.hpp has the exact places).
+constexpr int kQuantisedBlockBytes = 52;
+constexpr size_t quantised_bytes(int m, int64_t k) {
+  return static_cast<size_t>(m) * static_cast<size_t>(k / kBlock) * kQuantisedBlockBytes;
+}
 
 // One layer's keys and values of all sequence slots, f16.
 // K: [slot][block][kv_head][head_dim][kKeyBlock]; V: [slot][block][kv_head][kKeyBlock][head_dim].
@@ -60,8 +67,9 @@ struct RopeTable {
 struct KernelTable {
   const char* name;
 
-  // values[k], scales[k/32], sums[k/32] of one row x[k]; k a multiple of kBlock.
-  void (*quantize_row)(const float* x, int64_t k, int8_t* values, float* scales, int32_t* sums);
+  // Quantises x[k], row `row` of m, to its places in `quantised` (quantised_bytes(m, k) bytes, shared by all
+  // rows; different rows may be written by different threads). k must be a multiple of kBlock.
+  void (*quantize_row)(const float* x, int64_t k, int row, int m, uint8_t* quantised);
 
   // out[i * ld + j] for rows i in [0, m) and outputs j of groups [group_begin, group_end); bias may be null.
   // Padding outputs (j >= n) are not written.
