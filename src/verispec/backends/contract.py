@@ -1,7 +1,7 @@
 """The one interface a backend implements, and the words it speaks.
 
-A sequence is a slot of model state. Evaluating rows writes state but commits nothing: ``commit`` keeps the first
-``length`` positions of a sequence and forgets whatever was evaluated behind them.
+A sequence is a slot of model state. Evaluating rows writes state but commits nothing: ``commit`` keeps the
+first ``length`` positions of a sequence and forgets whatever was evaluated behind them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ class Row(NamedTuple):
     position: int
     token: int
     parent: int
-    """Index, within the pass, of the row this one follows; ``COMMITTED`` for the first row after the prefix."""
+    """Index, within the pass, of the row this one follows; ``COMMITTED`` for the first row after the
+    prefix."""
 
 
 def chain(sequence: int, position: int, tokens: Sequence[int]) -> list[Row]:
-    """The rows of ``tokens`` one after another from ``position``, which is the sequence's committed length."""
+    """The rows of ``tokens`` one after another from ``position``, which is the sequence's committed
+    length."""
     return [Row(sequence, position + i, token, i - 1) for i, token in enumerate(tokens)]
 
 
@@ -49,7 +51,8 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a backend with its model can do. Strategies are resolved against this before anything is allocated."""
+    """What a backend with its model can do. Strategies are resolved against this before anything is
+    allocated."""
 
     exactness: Exactness
     """``exact`` promises row invariance (C1); otherwise ``token-checked``."""
@@ -71,8 +74,8 @@ class Capabilities:
     recurrent: bool = False
     """Whether the model has state that is not addressed by position."""
     taps: tuple[int, ...] = ()
-    """Hidden states that can be captured: i = input of layer i, ``layers`` = output of the last, -1 = after the
-    final norm."""
+    """Hidden states that can be captured: i = input of layer i, ``layers`` = output of the last, -1 = after
+    the final norm."""
 
 
 @dataclass(frozen=True)
@@ -111,22 +114,25 @@ class BackendAdapter(ABC):
 
     @abstractmethod
     def oldest_length(self, sequence: int) -> int:
-        """The shortest positive length that ``commit`` and ``restore`` can still return to; length 0 always works.
+        """The shortest positive length that ``commit`` and ``restore`` can still return to; length 0 always
+        works.
 
-        A sliding window's ring or a recurrence forgets what lies further back: that prefix must be evaluated again.
+        A sliding window's ring or a recurrence forgets what lies further back: that prefix must be evaluated
+        again.
         """
 
     @abstractmethod
     def evaluate(
         self, rows: Sequence[Row], outputs: Sequence[int], want_logits: bool, taps: Sequence[int] = ()
     ) -> Evaluation:
-        """Evaluates rows of any number of sequences and gives outputs for ``outputs`` (row indices, ascending).
+        """Evaluates rows of any number of sequences and gives outputs for ``outputs`` (row indices,
+        ascending).
 
-        A sequence's rows start at its committed length, with parent ``COMMITTED``. Nothing is committed, and a second
-        ``evaluate`` before ``commit`` starts over from the committed length. More than ``max_rows`` rows run as
-        several passes; a caller that wants to cancel in between evaluates and commits chunk by chunk, which gives the
-        same bits. Raises ContextOverflowError when a position lies outside the context, BackendError for rows that
-        are malformed.
+        A sequence's rows start at its committed length, with parent ``COMMITTED``. Nothing is committed, and
+        a second ``evaluate`` before ``commit`` starts over from the committed length. More than ``max_rows``
+        rows run as several passes; a caller that wants to cancel in between evaluates and commits chunk by
+        chunk, which gives the same bits. Raises ContextOverflowError when a position lies outside the
+        context, BackendError for rows that are malformed.
         """
 
     @abstractmethod
@@ -135,7 +141,8 @@ class BackendAdapter(ABC):
 
     @abstractmethod
     def commit(self, sequence: int, length: int) -> None:
-        """Keeps the first ``length`` positions, which have been evaluated or committed, and drops all behind them."""
+        """Keeps the first ``length`` positions, which have been evaluated or committed, and drops all behind
+        them."""
 
     @abstractmethod
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -143,7 +150,8 @@ class BackendAdapter(ABC):
 
     @abstractmethod
     def identity(self) -> dict[str, str | int]:
-        """Everything that can change a bit of the output: kernels, arithmetic version, artifact digest, build."""
+        """Everything that can change a bit of the output: kernels, arithmetic version, artifact digest,
+        build."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,13 +1,14 @@
 """The operations a model graph is written against: what each computes, and what keeps its rows independent.
 
-A graph runs inside one pass. The pass owns its inputs (the token, position and sequence slot of each of its R rows,
-and which H of them want an output), so operations do not take them as arguments: an eager implementation has them
-at hand, a recording one binds them at every replay. A tensor is an opaque handle of ``[rows, width]`` float32.
-Weights are addressed by their name in the model file, caches by layer index and rotations by their specification,
-so a graph holds no device state and one graph serves every implementation.
+A graph runs inside one pass. The pass owns its inputs (the token, position and sequence slot of each of its
+R rows, and which H of them want an output), so operations do not take them as arguments: an eager
+implementation has them at hand, a recording one binds them at every replay. A tensor is an opaque handle of
+``[rows, width]`` float32. Weights are addressed by their name in the model file, caches by layer index and
+rotations by their specification, so a graph holds no device state and one graph serves every implementation.
 
-Row invariance (contract C1) is part of each operation's meaning: row i of a result over R rows equals, bit for bit,
-the result over row i alone, for any number of threads. The rule that achieves it stands under each operation.
+Row invariance (contract C1) is part of each operation's meaning: row i of a result over R rows equals, bit
+for bit, the result over row i alone, for any number of threads. The rule that achieves it stands under each
+operation.
 """
 
 from __future__ import annotations
@@ -20,28 +21,31 @@ from typing import Generic, TypeVar
 Tensor = TypeVar("Tensor")
 
 KEY_BLOCK = 16
-"""Keys per block of the cache; blocks are aligned by absolute position: block b holds positions 16b .. 16b + 15."""
+"""Keys per block of the cache; blocks are aligned by absolute position: block b holds positions 16b .. 16b +
+15."""
 
 QUANT_BLOCK = 32
 """Columns that share one activation scale in a quantised linear."""
 
 AFTER_FINAL_NORM = -1
-"""The tap after the final norm. Tap i in 0 .. layers - 1 is the residual stream entering layer i, and tap ``layers``
-is what leaves the last layer, before the final norm."""
+"""The tap after the final norm. Tap i in 0 .. layers - 1 is the residual stream entering layer i, and tap
+``layers`` is what leaves the last layer, before the final norm."""
 
 
 @dataclass(frozen=True)
 class RopeSpec:
     """A rotary embedding. Pair i of a head turns by the angle ``position * inverse_frequencies[i]``.
 
-    The product is one float64 multiplication; its cosine and sine are taken in float64, multiplied by ``magnitude``
-    in float64 and rounded once to float32. Scaling schemes are already folded into the frequencies.
+    The product is one float64 multiplication; its cosine and sine are taken in float64, multiplied by
+    ``magnitude`` in float64 and rounded once to float32. Scaling schemes are already folded into the
+    frequencies.
     """
 
     inverse_frequencies: tuple[float, ...]
     magnitude: float
     interleaved: bool
-    """Pairs are (2i, 2i + 1) when true, (i, i + pairs) otherwise; dimensions past 2 * pairs stay as they are."""
+    """Pairs are (2i, 2i + 1) when true, (i, i + pairs) otherwise; dimensions past 2 * pairs stay as they
+    are."""
 
     @property
     def pairs(self) -> int:
@@ -69,7 +73,8 @@ class Operations(ABC, Generic[Tensor]):
 
     @abstractmethod
     def embedding(self, table: str, scale: float) -> Tensor:
-        """``[R, inputs]``: row ``token`` of the matrix, dequantised to float32, times ``scale`` (one multiplication).
+        """``[R, inputs]``: row ``token`` of the matrix, dequantised to float32, times ``scale`` (one
+        multiplication).
 
         Rows are independent by nature.
         """
@@ -78,38 +83,42 @@ class Operations(ABC, Generic[Tensor]):
     def linear(
         self, x: Tensor, weights: Sequence[str], biases: Sequence[str | None] = ()
     ) -> tuple[Tensor, ...]:
-        """``x @ W.T + b`` for every matrix ``[outputs, inputs]``, each ``[rows, outputs]``; they share one reading of x.
+        """``x @ W.T + b`` for every matrix ``[outputs, inputs]``, each ``[rows, outputs]``; they share one
+        reading of x.
 
-        Float weights multiply x as it is. Quantised weights multiply x rounded to int8 by blocks of 32 columns:
-        ``amax`` = greatest magnitude, ``q = rne(x * (127 / amax))``, scale ``amax / 127``, both divisions in float32
-        (an all-zero block has scale 0). Integer dot products are exact; block results are joined in column order.
-        Rule: a row's scales come from that row alone, and neither tile size, thread nor the number of rows changes
-        the order of additions.
+        Float weights multiply x as it is. Quantised weights multiply x rounded to int8 by blocks of 32
+        columns: ``amax`` = greatest magnitude, ``q = rne(x * (127 / amax))``, scale ``amax / 127``, both
+        divisions in float32 (an all-zero block has scale 0). Integer dot products are exact; block results
+        are joined in column order. Rule: a row's scales come from that row alone, and neither tile size,
+        thread nor the number of rows changes the order of additions.
         """
 
     @abstractmethod
     def rms_norm(self, x: Tensor, weight: str, epsilon: float, groups: int = 1) -> Tensor:
-        """``x / sqrt(mean(x^2) + epsilon) * weight`` over each of ``groups`` equal parts of a row (heads, for q and k).
+        """``x / sqrt(mean(x^2) + epsilon) * weight`` over each of ``groups`` equal parts of a row (heads,
+        for q and k).
 
-        ``weight`` has width / groups values. Rule: the sum of squares runs over sixteen fixed lanes and a fixed tree.
+        ``weight`` has width / groups values. Rule: the sum of squares runs over sixteen fixed lanes and a
+        fixed tree.
         """
 
     @abstractmethod
     def rope(self, x: Tensor, heads: int, spec: RopeSpec) -> Tensor:
         """Rotates the pairs of every head of ``[R, heads * head_dim]`` by the row's position.
 
-        ``(a, b) -> (a cos - b sin, a sin + b cos)`` in float32. Rule: angles depend on the row's position alone. The
-        handle given may be reused for the result; the graph never reads it again.
+        ``(a, b) -> (a cos - b sin, a sin + b cos)`` in float32. Rule: angles depend on the row's position
+        alone. The handle given may be reused for the result; the graph never reads it again.
         """
 
     @abstractmethod
     def attention(self, q: Tensor, k: Tensor, v: Tensor, spec: AttentionSpec) -> Tensor:
         """Stores the pass's k and v in the layer's cache, then attends: ``[R, heads * head_dim]``.
 
-        q is ``[R, heads * head_dim]``, k and v ``[R, kv_heads * head_dim]``. K and V are rounded to float16 before any
-        use, this pass's included. A row at position p sees the keys of its own sequence at positions
-        max(0, p - window + 1) .. p. Rule: online softmax over key blocks aligned by absolute position, in ascending
-        order; masked keys take no part, not even as zeros; a chain's rows are stored before any is attended.
+        q is ``[R, heads * head_dim]``, k and v ``[R, kv_heads * head_dim]``. K and V are rounded to float16
+        before any use, this pass's included. A row at position p sees the keys of its own sequence at
+        positions max(0, p - window + 1) .. p. Rule: online softmax over key blocks aligned by absolute
+        position, in ascending order; masked keys take no part, not even as zeros; a chain's rows are stored
+        before any is attended.
         """
 
     @abstractmethod
@@ -140,7 +149,7 @@ class Operations(ABC, Generic[Tensor]):
     def output_head(self, x: Tensor, weight: str, softcap: float = 0.0, bias: str | None = None) -> None:
         """Ends the pass: logits of the selected rows ``x`` (``[H, width]``) over the whole vocabulary.
 
-        The result holds the greatest logit's token per row, the lowest id on a tie, always taken BEFORE the soft-cap
-        (which may merge neighbours in float32), so it is the same whether or not logits are asked for. Logits, when
-        asked for, are ``softcap * tanh(logit / softcap)`` if softcap is not 0.
+        The result holds the greatest logit's token per row, the lowest id on a tie, always taken BEFORE the
+        soft-cap (which may merge neighbours in float32), so it is the same whether or not logits are asked
+        for. Logits, when asked for, are ``softcap * tanh(logit / softcap)`` if softcap is not 0.
         """
