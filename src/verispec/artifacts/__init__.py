@@ -1,0 +1,1 @@
+"""Model files: reading them safely, storing them by content, and finding them by name."""

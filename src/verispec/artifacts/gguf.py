@@ -1,0 +1,196 @@
+"""A GGUF file, memory-mapped and checked: the only way verispec reads model weights.
+
+Opening validates the whole description against the file (see ``gguf_header`` for the metadata): types,
+shapes, sizes, alignment, bounds and overlaps of all tensors. Values inside tensors are not looked at
+here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verispec.artifacts.digests import descriptor_sha256
+from verispec.artifacts.gguf_header import GgufHeader, MetadataValue, TensorRecord, describe, read_header
+from verispec.artifacts.tensor_types import TYPES_BY_ID, TensorType, supported_type_names, type_name
+from verispec.errors import ArtifactError
+
+SMALLEST_FILE = 24  # magic, version, two counts
+
+T = TypeVar("T", bool, int, float, str)
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A tensor of a file: ``shape`` in numpy order (rows, columns), ``offset`` from the file's start."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: TensorType
+    offset: int
+    nbytes: int
+
+
+class GgufFile:
+    """An open GGUF file. Use ``GgufFile.open``; also a context manager.
+
+    ``metadata`` maps keys to bool, int, float, str or lists of them; ``tensors`` maps names to TensorInfo
+    in file order. The file must not be shortened while it is open (the system then ends the process with
+    SIGBUS); files in the store are read-only for that reason.
+    """
+
+    def __init__(self, path: Path, descriptor: int, mapping: mmap.mmap, header: GgufHeader) -> None:
+        self.path = path
+        self.version = header.version
+        self.metadata: dict[str, MetadataValue] = header.metadata
+        self.size = len(mapping)
+        self._descriptor = descriptor
+        self._mapping = mapping
+        self._bytes: NDArray[np.uint8] = np.frombuffer(mapping, dtype=np.uint8)
+        self._digest: str | None = None
+        self.tensors = check_tensors(path, header, self.size)
+        self._drop_pages(0, header.data_start)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> GgufFile:
+        """Maps and checks ``path``. Raises ArtifactError(file, where, expected, found) for any fault."""
+        path = Path(path)
+        try:
+            # O_NONBLOCK: a pipe in the file's place is refused below instead of waited for.
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            found = os.strerror(error.errno or 0)
+            raise ArtifactError(path, "file", "a readable GGUF file", found) from error
+        try:
+            mapping = map_file(path, descriptor)
+            return cls(path, descriptor, mapping, read_header(mapping, path))
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def data(self, name: str) -> NDArray[np.uint8]:
+        """The stored bytes of a tensor: a read-only uint8 view [nbytes] of the mapping, no copy."""
+        tensor = self._tensor(name)
+        return self._bytes[tensor.offset : tensor.offset + tensor.nbytes]
+
+    def release(self, name: str) -> None:
+        """Lets the system drop the tensor's resident pages; a later read brings them back from the file."""
+        tensor = self._tensor(name)
+        self._drop_pages(tensor.offset, tensor.offset + tensor.nbytes)
+
+    def require(self, key: str, kind: type[T]) -> T:
+        """The metadata value of ``key``, which must be there and be of ``kind``. Raises ArtifactError."""
+        where, expected = f"metadata key {key!a}", f"a value ({kind.__name__})"
+        if key not in self.metadata:
+            raise ArtifactError(self.path, where, expected, "nothing")
+        value = self.metadata[key]
+        if type(value) is int and kind is float:
+            return kind(value)
+        if type(value) is not kind:
+            raise ArtifactError(self.path, where, expected, describe(value))
+        return value
+
+    def optional(self, key: str, kind: type[T], default: T) -> T:
+        """Like ``require``, but ``default`` where the key is absent."""
+        return self.require(key, kind) if key in self.metadata else default
+
+    @property
+    def architecture(self) -> str:
+        """The model family the file declares. Raises ArtifactError when it declares none."""
+        return self.require("general.architecture", str)
+
+    def sha256(self) -> str:
+        """SHA-256 of the whole file in hexadecimal, remembered across processes while it is unchanged."""
+        if self._digest is None:
+            self._digest = descriptor_sha256(self._descriptor)
+        return self._digest
+
+    def close(self) -> None:
+        """Closes the file. Views from ``data`` stay valid: the mapping goes when the last of them does."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._bytes = np.empty(0, dtype=np.uint8)
+
+    def __enter__(self) -> GgufFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _tensor(self, name: str) -> TensorInfo:
+        if name not in self.tensors:
+            raise ArtifactError(self.path, f"tensor {name!r}", "a tensor of that name", "none")
+        return self.tensors[name]
+
+    def _drop_pages(self, start: int, end: int) -> None:
+        start -= start % mmap.PAGESIZE
+        if end > start:
+            self._mapping.madvise(mmap.MADV_DONTNEED, start, min(end, self.size) - start)
+
+
+def map_file(path: Path, descriptor: int) -> mmap.mmap:
+    """The whole file, mapped read-only. Raises ArtifactError when it is too small or no regular file."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise ArtifactError(path, "file", "a regular file", stat.filemode(status.st_mode))
+    size = status.st_size
+    if size < SMALLEST_FILE:
+        raise ArtifactError(path, "start of file", f"at least {SMALLEST_FILE} bytes", f"{size} bytes")
+    try:
+        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise ArtifactError(path, "file", "a file that can be memory-mapped", str(error)) from error
+
+
+def check_tensors(path: Path, header: GgufHeader, file_size: int) -> dict[str, TensorInfo]:
+    """Turns the header's records into TensorInfo, in file order.
+
+    Raises ArtifactError naming the first bad tensor.
+    """
+    tensors = {record.name: check_tensor(path, record, header, file_size) for record in header.tensors}
+    check_overlaps(path, tensors.values())
+    return tensors
+
+
+def check_tensor(path: Path, record: TensorRecord, header: GgufHeader, file_size: int) -> TensorInfo:
+    """One tensor against the file: its type, whole blocks per row, alignment, and bytes within the file."""
+    where = f"tensor {record.name!a}"
+    if record.type_id not in TYPES_BY_ID:
+        raise ArtifactError(path, where, f"a type among {supported_type_names()}", type_name(record.type_id))
+    kind = TYPES_BY_ID[record.type_id]
+    columns = record.dimensions[0]
+    if columns % kind.block_size:
+        expected = f"rows of whole {kind.name} blocks of {kind.block_size} elements"
+        raise ArtifactError(path, where, expected, f"{columns} columns")
+    nbytes = kind.row_bytes(columns)
+    for dimension in record.dimensions[1:]:
+        nbytes *= dimension
+    if record.offset % header.alignment:
+        raise ArtifactError(path, where, f"an offset aligned to {header.alignment}", str(record.offset))
+    start = header.data_start + record.offset
+    if start + nbytes > file_size:
+        expected = f"{nbytes} bytes at offset {start}"
+        raise ArtifactError(path, where, expected, f"a file of {file_size} bytes")
+    return TensorInfo(record.name, record.dimensions[::-1], kind, start, nbytes)
+
+
+def check_overlaps(path: Path, tensors: Iterable[TensorInfo]) -> None:
+    """No byte may belong to two tensors."""
+    ordered = sorted(tensors, key=lambda tensor: tensor.offset)
+    for first, second in itertools.pairwise(ordered):
+        if second.offset < first.offset + first.nbytes:
+            expected = f"data from offset {first.offset + first.nbytes} on, after tensor {first.name!a}"
+            raise ArtifactError(path, f"tensor {second.name!a}", expected, f"offset {second.offset}")
