@@ -1,0 +1,185 @@
+"""The operations in numpy: eager, float32 between operations and float64 inside them. The oracle of every
+test.
+
+Slow on purpose and simple on purpose. Nothing exact is promised here: native results are held against these
+within tolerances. What the contract fixes exactly (int8 activations, float16 keys and values, which keys a
+row sees) is done exactly here too, so that the tolerances can be tight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from verispec.ops.contract import QUANT_BLOCK, AttentionSpec, Operations, RopeSpec
+
+Array = npt.NDArray[np.float32]
+
+HEAD_CHUNK = 8192
+"""Output rows of a matrix held in float64 at a time."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A dequantised weight ``[outputs, inputs]``; ``quantised`` says whether it meets rounded activations."""
+
+    values: Array
+    quantised: bool
+
+
+Weights = Mapping[str, Matrix]
+"""Every weight by name; vectors (norms, biases) are matrices of one row."""
+
+
+@dataclass
+class Cache:
+    """Keys and values of every layer and sequence slot by position, as float16."""
+
+    keys: dict[tuple[int, int, int], npt.NDArray[np.float16]] = field(default_factory=dict)
+    values: dict[tuple[int, int, int], npt.NDArray[np.float16]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PassInputs:
+    """What one pass evaluates: token, position and slot of each row, and the rows whose output is wanted."""
+
+    tokens: Sequence[int]
+    positions: Sequence[int]
+    slots: Sequence[int]
+    outputs: Sequence[int]
+
+
+def narrow(wide: npt.NDArray[np.float64]) -> Array:
+    """The float32 nearest to each value."""
+    return wide.astype(np.float32)
+
+
+def quantise_activations(x: Array) -> tuple[npt.NDArray[np.int8], Array]:
+    """Int8 values ``[rows, k]`` and scales ``[rows, k / 32]`` of activations ``[rows, k]`` by the contract's
+    rule."""
+    blocks = x.reshape(x.shape[0], -1, QUANT_BLOCK)
+    amax = np.abs(blocks).max(axis=2)
+    inverse = np.divide(np.float32(127), amax, out=np.zeros_like(amax), where=amax != 0)
+    values = np.rint(blocks * inverse[:, :, None]).astype(np.int8)
+    return values.reshape(x.shape), amax / np.float32(127)
+
+
+def rounded_activations(x: Array) -> npt.NDArray[np.float64]:
+    """Activations as a quantised weight sees them: int8 values times their block's scale."""
+    values, scales = quantise_activations(x)
+    return values.astype(np.float64) * np.repeat(scales.astype(np.float64), QUANT_BLOCK, axis=1)
+
+
+def rotation(spec: RopeSpec, positions: Sequence[int]) -> tuple[Array, Array]:
+    """Cosines and sines ``[rows, pairs]`` of a rotary embedding."""
+    angles = np.outer(np.asarray(positions, np.float64), np.asarray(spec.inverse_frequencies, np.float64))
+    return narrow(np.cos(angles) * spec.magnitude), narrow(np.sin(angles) * spec.magnitude)
+
+
+class ReferenceOperations(Operations[Array]):
+    """One pass over ``inputs``, evaluated as the graph asks. Results: ``argmax``, ``logits`` and
+    ``hidden``."""
+
+    def __init__(self, weights: Weights, cache: Cache, inputs: PassInputs) -> None:
+        self.argmax: list[int] = []
+        self.logits: Array | None = None
+        self.hidden: dict[int, Array] = {}
+        self._weights = weights
+        self._cache = cache
+        self._inputs = inputs
+
+    def embedding(self, table: str, scale: float) -> Array:
+        rows = self._weights[table].values[np.asarray(self._inputs.tokens, np.int64)]
+        return rows * np.float32(scale)
+
+    def linear(
+        self, x: Array, weights: Sequence[str], biases: Sequence[str | None] = ()
+    ) -> tuple[Array, ...]:
+        names = zip(weights, biases or [None] * len(weights), strict=True)
+        return tuple(self._linear(x, weight, bias) for weight, bias in names)
+
+    def _linear(self, x: Array, weight: str, bias: str | None) -> Array:
+        matrix = self._weights[weight]
+        inputs = rounded_activations(x) if matrix.quantised else x.astype(np.float64)
+        outputs = matrix.values.shape[0]
+        result = np.empty((x.shape[0], outputs), np.float64)
+        for begin in range(0, outputs, HEAD_CHUNK):
+            part = slice(begin, min(begin + HEAD_CHUNK, outputs))
+            result[:, part] = inputs @ matrix.values[part].astype(np.float64).T
+        if bias is not None:
+            result += self._weights[bias].values[0]
+        return narrow(result)
+
+    def rms_norm(self, x: Array, weight: str, epsilon: float, groups: int = 1) -> Array:
+        parts = x.astype(np.float64).reshape(x.shape[0], groups, -1)
+        mean = np.mean(parts * parts, axis=2, keepdims=True)
+        scaled = parts / np.sqrt(mean + np.float32(epsilon)) * self._weights[weight].values[0]
+        return narrow(scaled.reshape(x.shape))
+
+    def rope(self, x: Array, heads: int, spec: RopeSpec) -> Array:
+        cos, sin = (table[:, None, :].astype(np.float64) for table in rotation(spec, self._inputs.positions))
+        result = x.astype(np.float64).reshape(x.shape[0], heads, -1)
+        if spec.interleaved:
+            first, second = slice(0, 2 * spec.pairs, 2), slice(1, 2 * spec.pairs, 2)
+        else:
+            first, second = slice(0, spec.pairs), slice(spec.pairs, 2 * spec.pairs)
+        a, b = result[:, :, first].copy(), result[:, :, second].copy()
+        result[:, :, first] = a * cos - b * sin
+        result[:, :, second] = a * sin + b * cos
+        return narrow(result.reshape(x.shape))
+
+    def attention(self, q: Array, k: Array, v: Array, spec: AttentionSpec) -> Array:
+        rows = range(q.shape[0])
+        for row in rows:
+            key = self._address(spec.layer, row)
+            self._cache.keys[key] = k[row].reshape(spec.kv_heads, -1).astype(np.float16)
+            self._cache.values[key] = v[row].reshape(spec.kv_heads, -1).astype(np.float16)
+        return np.stack([self._attend(q[row], row, spec) for row in rows]).reshape(q.shape)
+
+    def _address(self, layer: int, row: int) -> tuple[int, int, int]:
+        return layer, self._inputs.slots[row], self._inputs.positions[row]
+
+    def _attend(self, q: Array, row: int, spec: AttentionSpec) -> Array:
+        layer, slot, position = self._address(spec.layer, row)
+        oldest = max(0, position - spec.window + 1) if spec.window else 0
+        seen = [(layer, slot, p) for p in range(oldest, position + 1)]
+        keys = np.stack([self._cache.keys[a] for a in seen]).astype(np.float64)
+        values = np.stack([self._cache.values[a] for a in seen]).astype(np.float64)
+        query = q.astype(np.float64).reshape(spec.kv_heads, spec.heads // spec.kv_heads, -1)
+        scores = np.einsum("hgd,khd->hgk", query * np.float32(spec.scale), keys)
+        if spec.softcap:
+            scores = spec.softcap * np.tanh(scores / spec.softcap)
+        weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+        weights /= weights.sum(axis=2, keepdims=True)
+        return narrow(np.einsum("hgk,khd->hgd", weights, values).reshape(-1))
+
+    def swiglu(self, gate: Array, up: Array) -> Array:
+        wide = gate.astype(np.float64)
+        return narrow(wide / (1 + np.exp(-wide)) * up)
+
+    def geglu(self, gate: Array, up: Array) -> Array:
+        wide = gate.astype(np.float64)
+        inner = np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)
+        return narrow(0.5 * wide * (1 + np.tanh(inner)) * up)
+
+    def add(self, a: Array, b: Array) -> Array:
+        return a + b
+
+    def scale(self, x: Array, factor: float) -> Array:
+        return x * np.float32(factor)
+
+    def select_outputs(self, x: Array) -> Array:
+        return x[np.asarray(self._inputs.outputs, np.int64)]
+
+    def tap(self, x: Array, layer: int) -> None:
+        self.hidden[layer] = x.copy()
+
+    def output_head(self, x: Array, weight: str, softcap: float = 0.0, bias: str | None = None) -> None:
+        (logits,) = self.linear(x, [weight], [bias])
+        self.argmax = [int(i) for i in logits.argmax(axis=1)]
+        if softcap:
+            logits = narrow(softcap * np.tanh(logits.astype(np.float64) / softcap))
+        self.logits = logits

@@ -1,0 +1,31 @@
+"""Weights of a GGUF file as the reference operations take them: dequantised to float32 by the ``gguf`` package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from gguf import GGMLQuantizationType
+from gguf.quants import dequantize
+
+from verispec.artifacts.gguf import GgufFile
+from verispec.ops.reference import Matrix
+
+
+def reference_matrix(file: GgufFile, name: str) -> Matrix:
+    """One tensor, float32 ``[rows, columns]``; a vector is one row."""
+    tensor = file.tensors[name]
+    rows = int(np.prod(tensor.shape[:-1], dtype=np.int64))
+    stored = file.data(name).reshape(rows, -1)
+    values = dequantize(stored.view(storage_type(tensor.type.name)), GGMLQuantizationType[tensor.type.name])
+    return Matrix(values.astype(np.float32, copy=False).reshape(rows, -1), tensor.type.is_quantised)
+
+
+def storage_type(type_name: str) -> type[np.generic]:
+    """The numpy type in which ``gguf.quants`` takes the bytes of a tensor type."""
+    return {"F32": np.float32, "F16": np.float16}.get(type_name, np.uint8)
+
+
+def reference_weights(file: GgufFile, names: Iterable[str]) -> dict[str, Matrix]:
+    """The named tensors of a file."""
+    return {name: reference_matrix(file, name) for name in names}
