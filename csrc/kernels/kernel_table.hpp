@@ -14,6 +14,7 @@ constexpr int kGroup = 16;       // output rows interleaved in one packed group;
 constexpr int kBlock = 32;       // columns that share one activation scale
 constexpr int kKeyBlock = 16;    // keys in one KV-cache block
 constexpr int kMaxTileRows = 16; // rows evaluated per read of the weights
+constexpr int kMaxHeadDim = 512;  // widest attention head the kernels have room for
 
 // A weight matrix of n outputs and k inputs in the packed layout of its type (weights/pack.hpp).
 struct PackedMatrix {
