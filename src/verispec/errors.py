@@ -10,8 +10,8 @@ class VerispecError(Exception):
 class ArtifactError(VerispecError):
     """A model file that cannot be trusted or understood.
 
-    ``file`` and ``where`` (a tensor, a metadata key or an offset) locate the fault; ``expected`` and ``found`` say
-    what it is.
+    ``file`` and ``where`` (a tensor, a metadata key or an offset) locate the fault; ``expected`` and
+    ``found`` say what it is.
     """
 
     def __init__(self, file: object, where: str, expected: str, found: str) -> None:
@@ -22,8 +22,15 @@ class ArtifactError(VerispecError):
         super().__init__(f"{self.file}: {where}: expected {expected}, found {found}")
 
 
+class FetchError(VerispecError):
+    """A model that could not be found or fetched; the message says what to do next."""
+
+
 class UnsupportedError(VerispecError):
-    """Something asked for that no available path does. ``code`` is stable; ``remedy`` says what would make it work."""
+    """Something asked for that no available path does.
+
+    ``code`` is stable; ``remedy`` says what would make it work.
+    """
 
     def __init__(self, code: str, message: str, remedy: str = "") -> None:
         self.code = code
