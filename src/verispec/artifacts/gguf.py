@@ -15,19 +15,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verispec.artifacts.digests import descriptor_sha256
-from verispec.artifacts.gguf_header import GgufHeader, MetadataValue, TensorRecord, describe, read_header
+from verispec.artifacts.gguf_header import GgufHeader, MetadataValue, TensorRecord, read_header
 from verispec.artifacts.tensor_types import TYPES_BY_ID, TensorType, supported_type_names, type_name
 from verispec.errors import ArtifactError
 
 SMALLEST_FILE = 24  # magic, version, two counts
-
-T = TypeVar("T", bool, int, float, str)
 
 
 @dataclass(frozen=True)
@@ -87,27 +84,6 @@ class GgufFile:
         """Lets the system drop the tensor's resident pages; a later read brings them back from the file."""
         tensor = self._tensor(name)
         self._drop_pages(tensor.offset, tensor.offset + tensor.nbytes)
-
-    def require(self, key: str, kind: type[T]) -> T:
-        """The metadata value of ``key``, which must be there and be of ``kind``. Raises ArtifactError."""
-        where, expected = f"metadata key {key!a}", f"a value ({kind.__name__})"
-        if key not in self.metadata:
-            raise ArtifactError(self.path, where, expected, "nothing")
-        value = self.metadata[key]
-        if type(value) is int and kind is float:
-            return kind(value)
-        if type(value) is not kind:
-            raise ArtifactError(self.path, where, expected, describe(value))
-        return value
-
-    def optional(self, key: str, kind: type[T], default: T) -> T:
-        """Like ``require``, but ``default`` where the key is absent."""
-        return self.require(key, kind) if key in self.metadata else default
-
-    @property
-    def architecture(self) -> str:
-        """The model family the file declares. Raises ArtifactError when it declares none."""
-        return self.require("general.architecture", str)
 
     def sha256(self) -> str:
         """SHA-256 of the whole file in hexadecimal, remembered across processes while it is unchanged."""

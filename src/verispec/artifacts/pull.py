@@ -74,7 +74,7 @@ def is_intact(store: Store, model: CatalogModel) -> bool:
     if not all(document_path(store, model, document).is_file() for document in model.documents):
         return False
     try:
-        store.verify(model.sha256)
+        store.verify(model.sha256, remembered=False)  # pull is also the repair: read every byte
     except ArtifactError:
         store.blob_path(model.sha256).unlink(missing_ok=True)
         return False

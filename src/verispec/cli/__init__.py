@@ -1,0 +1,49 @@
+"""The command line. One file a command; each is registered below and imports what it needs when it runs.
+
+A command file holds a function ``command`` whose signature and docstring are its options and help. It raises
+VerispecError for whatever the user should read as one line, and ``typer.Exit(1)`` when its answer is no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from verispec.cli import inspect, models, pull
+from verispec.cli.output import print_error
+from verispec.errors import VerispecError
+
+FAILED = 2
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="verispec",
+    help="Speculative decoding whose output is, token for token, what the model would have written alone.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("pull")(pull.command)
+app.command("models")(models.command)
+app.command("inspect")(inspect.command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command (from ``sys.argv`` when no arguments are given) and returns the exit status.
+
+    0: done. 1: the command's answer is no, such as a difference found. 2: an error, said in one line, or
+    wrong usage. 130: interrupted.
+    """
+    try:
+        app(args=arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except VerispecError as error:
+        print_error(str(error))
+    except OSError as error:
+        print_error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return FAILED
