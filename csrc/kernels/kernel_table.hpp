@@ -10,10 +10,10 @@ namespace verispec {
 
 enum class WeightType : int32_t { F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K };
 
-constexpr int kGroup = 16;       // output rows interleaved in one packed group; also the canonical lane count
-constexpr int kBlock = 32;       // columns that share one activation scale
-constexpr int kKeyBlock = 16;    // keys in one KV-cache block
-constexpr int kMaxTileRows = 16; // rows evaluated per read of the weights
+constexpr int kGroup = 16;     // output rows interleaved in one packed group; also the canonical lane count
+constexpr int kBlock = 32;     // columns that share one activation scale
+constexpr int kKeyBlock = 16;  // keys in one KV-cache block
+constexpr int kMaxTileRows = 16;  // rows evaluated per read of the weights
 constexpr int kMaxHeadDim = 512;  // widest attention head the kernels have room for
 
 // A weight matrix of n outputs and k inputs in the packed layout of its type (weights/pack.hpp).
@@ -36,7 +36,7 @@ struct Activations {
 // Tiles of kMaxTileRows rows follow each other; inside a tile blocks are outermost and rows next, so that a
 // kernel reaches every row of a block at a constant distance (kernels/quantize.hpp has the exact places).
 constexpr int kQuantisedBlockBytes = 52;
-constexpr size_t quantised_bytes(int m, int64_t k) {
+static constexpr size_t quantised_bytes(int m, int64_t k) {
   return static_cast<size_t>(m) * static_cast<size_t>(k / kBlock) * kQuantisedBlockBytes;
 }
 
@@ -53,8 +53,8 @@ struct KvLayer {
 
 struct AttentionShape {
   int heads;
-  int window;   // keys visible to a row, its own included; 0 = all
-  float scale;  // applied to the query
+  int window;     // keys visible to a row, its own included; 0 = all
+  float scale;    // applied to the query
   float softcap;  // 0 = none
 };
 

@@ -1,0 +1,110 @@
+// The linear layer: any weight type, any number of rows, any range of output groups.
+//
+// Row tiles are the inner loop, so that the weights of a group come from memory once and from the first cache
+// after that. A row's sums depend on its own activations alone.
+#pragma once
+
+#include "kernel_table.hpp"
+#include "linear_float.hpp"
+#include "linear_quantised.hpp"
+
+namespace verispec::VERISPEC_ISA_NS {
+
+// One group's outputs of `count` rows, plus bias, to their places in out.
+inline void store_outputs(const F32x16* sums, int count, int64_t group, int64_t n, const float* bias,
+                          float* out, int64_t ld) {
+  const int64_t column = group * kGroup;
+  const int64_t width = n - column < kGroup ? n - column : kGroup;
+  const F32x16 shift = bias == nullptr ? F32x16::zero() : load_first(bias + column, width);
+  for (int m = 0; m < count; ++m) {
+    const F32x16 value = bias == nullptr ? sums[m] : sums[m] + shift;
+    float* place = out + m * ld + column;
+    if (width == kGroup) {
+      value.store(place);
+    } else {
+      store_first(value, place, width);
+    }
+  }
+}
+
+template <WeightType T, int M = kDotRows>
+inline void quantised_rows_of(int count, const uint8_t* group, int64_t blocks, const uint8_t* tile,
+                              int tile_rows, int first, F32x16* sums) {
+  if constexpr (M == 1) {
+    quantised_rows<T, 1>(group, blocks, tile, tile_rows, first, sums);
+  } else if (count == M) {
+    quantised_rows<T, M>(group, blocks, tile, tile_rows, first, sums);
+  } else {
+    quantised_rows_of<T, M - 1>(count, group, blocks, tile, tile_rows, first, sums);
+  }
+}
+
+// Rows of a tile are cut into equal parts of at most kDotRows.
+inline int rows_per_part(int rows) {
+  const int parts = (rows + kDotRows - 1) / kDotRows;
+  return (rows + parts - 1) / parts;
+}
+
+template <WeightType T>
+void linear_quantised(const PackedMatrix& w, int m, const Activations& in, int64_t group_begin,
+                      int64_t group_end, const float* bias, float* out, int64_t ld) {
+  constexpr QuantisedLayout kShape = kLayout<T>;
+  const int64_t blocks = w.k / kBlock;
+  const int64_t group_bytes = (blocks + kShape.unit_blocks - 1) / kShape.unit_blocks * kShape.unit_bytes();
+  F32x16 sums[kDotRows];
+  for (int64_t g = group_begin; g < group_end; ++g) {
+    for (int row = 0; row < m; row += kMaxTileRows) {
+      const int rows = m - row < kMaxTileRows ? m - row : kMaxTileRows;
+      const uint8_t* tile = in.quantised + row * blocks * kQuantisedBlockBytes;
+      const int step = rows_per_part(rows);
+      for (int first = 0; first < rows; first += step) {
+        const int count = rows - first < step ? rows - first : step;
+        quantised_rows_of<T>(count, w.data + g * group_bytes, blocks, tile, rows, first, sums);
+        store_outputs(sums, count, g, w.n, bias, out + (row + first) * ld, ld);
+      }
+    }
+  }
+}
+
+template <WeightType T, int M = kDotRows>
+inline void float_rows_of(int count, const uint8_t* group, int64_t k, const float* x, F32x16* sums) {
+  if constexpr (M == 1) {
+    float_rows<T, 1>(group, k, x, sums);
+  } else if (count == M) {
+    float_rows<T, M>(group, k, x, sums);
+  } else {
+    float_rows_of<T, M - 1>(count, group, k, x, sums);
+  }
+}
+
+template <WeightType T>
+void linear_float(const PackedMatrix& w, int m, const Activations& in, int64_t group_begin, int64_t group_end,
+                  const float* bias, float* out, int64_t ld) {
+  const int64_t group_bytes = (w.k * FloatColumn<T>::kBytes + 63) / 64 * 64;
+  const int step = rows_per_part(m);
+  F32x16 sums[kDotRows];
+  for (int64_t g = group_begin; g < group_end; ++g) {
+    for (int row = 0; row < m; row += step) {
+      const int count = m - row < step ? m - row : step;
+      float_rows_of<T>(count, w.data + g * group_bytes, w.k, in.x + row * w.k, sums);
+      store_outputs(sums, count, g, w.n, bias, out + row * ld, ld);
+    }
+  }
+}
+
+inline void linear(const PackedMatrix& w, int m, const Activations& in, int64_t group_begin,
+                   int64_t group_end, const float* bias, float* out, int64_t ld) {
+  using Kernel =
+      void (*)(const PackedMatrix&, int, const Activations&, int64_t, int64_t, const float*, float*, int64_t);
+  static constexpr Kernel kKernels[] = {
+      // in the order of WeightType
+      linear_float<WeightType::F32>,      linear_float<WeightType::F16>,
+      linear_float<WeightType::BF16>,     linear_quantised<WeightType::Q8_0>,
+      linear_quantised<WeightType::Q4_0>, linear_quantised<WeightType::Q4_1>,
+      linear_quantised<WeightType::Q5_0>, linear_quantised<WeightType::Q5_1>,
+      linear_quantised<WeightType::Q4_K>, linear_quantised<WeightType::Q5_K>,
+      linear_quantised<WeightType::Q6_K>};
+  kKernels[static_cast<int32_t>(w.type)](w, m, in, group_begin, group_end, bias, out, ld);
+}
+
+}  // namespace verispec::VERISPEC_ISA_NS
