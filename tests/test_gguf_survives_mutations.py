@@ -1,0 +1,115 @@
+"""Ten thousand damaged files: each is read, or refused with ArtifactError.
+
+No crash, no hang, no large allocation.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import resource
+import signal
+import struct
+import traceback
+from collections import Counter
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from tiny_llama import header_parts, tiny_llama
+from verispec.artifacts.gguf import GgufFile
+from verispec.errors import ArtifactError
+from verispec.models.hyperparameters import read_hyperparameters
+from verispec.models.tensors import check_tensors
+
+MUTATIONS = 10_000
+SEED = 20
+EXTRA_MEMORY = 64 << 20
+SECONDS_EACH = 5.0
+HOSTILE = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 33, 2**64 - 1]
+
+
+def mutate(original: bytes, parts: list[tuple[int, int]], rng: random.Random) -> bytes:
+    """One damaged copy. Most damage is done to the header, and there to the fields that begin its parts."""
+    damaged = bytearray(original)
+    start, size = rng.choice(parts)
+    where = start + rng.randrange(min(size, 64)) if rng.random() < 0.8 else rng.randrange(len(damaged))
+    kind = rng.choice(("cut", "bit", "bits", "number", "number", "noise", "remove", "insert", "repeat"))
+    length = rng.randrange(1, 64)
+    if kind == "cut":
+        del damaged[where:]
+    elif kind == "bit":
+        damaged[where] ^= 1 << rng.randrange(8)
+    elif kind == "bits":
+        for _ in range(rng.randrange(2, 20)):
+            damaged[rng.randrange(parts[-1][0])] ^= 1 << rng.randrange(8)
+    elif kind == "number":
+        width, code = rng.choice(((4, "<I"), (8, "<Q")))
+        value = rng.choice([*HOSTILE, len(original), rng.randrange(2**32)]) % 2 ** (8 * width)
+        damaged[where : where + width] = struct.pack(code, value)
+    elif kind == "noise":
+        damaged[where : where + length] = rng.randbytes(length)
+    elif kind == "remove":
+        del damaged[where : where + length]
+    elif kind == "insert":
+        damaged[where:where] = rng.randbytes(length)
+    else:
+        damaged[where:where] = damaged[where : where + length]
+    return bytes(damaged)
+
+
+def read_everything(path: Path) -> None:
+    """What opening a model reads: the header, every tensor's bytes, the hyperparameters, the list of tensors."""
+    with GgufFile.open(path) as file:
+        for name in file.tensors:
+            file.data(name).max()
+        embedding = file.tensors.get("token_embd.weight")
+        rows = embedding.shape[0] if embedding else 0
+        check_tensors(path, read_hyperparameters(path, file.metadata, rows), file.tensors)
+
+
+def attempt(path: Path) -> str:
+    try:
+        read_everything(path)
+    except ArtifactError as error:
+        assert error.where
+        assert error.expected
+        assert error.found
+        return "refused"
+    return "read"
+
+
+def run_all(folder: Path, answers: Connection) -> None:
+    """In a process of its own, with little memory to spare and an alarm on every file."""
+    original, parts = tiny_llama(), header_parts()
+    path = folder / "mutated.gguf"
+    path.write_bytes(original)
+    read_everything(path)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + EXTRA_MEMORY, used + EXTRA_MEMORY))
+    rng = random.Random(SEED)
+    outcomes: Counter[str] = Counter()
+    for index in range(MUTATIONS):
+        path.unlink()  # a new file: writing over the old one would wait for the disk on some file systems
+        path.write_bytes(mutate(original, parts, rng))
+        signal.setitimer(signal.ITIMER_REAL, SECONDS_EACH)  # a hang ends this process: no answer is sent
+        try:
+            outcomes[attempt(path)] += 1
+        except BaseException:
+            answers.send(f"mutation {index}: {traceback.format_exc()}")
+            return
+    answers.send(outcomes)
+
+
+def test_only_artifact_errors(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=run_all, args=(tmp_path, sender))
+    process.start()
+    sender.close()
+    answer = receiver.recv() if receiver.poll(120) else "no answer"
+    process.join()
+    assert process.exitcode == 0, "the process crashed or hung"
+    assert isinstance(answer, Counter), answer
+    assert answer.total() == MUTATIONS
+    assert answer["refused"] > MUTATIONS // 2, "most damage must be noticed"
+    assert answer["read"] > MUTATIONS // 100, "some damage is harmless, or the test damages too much"
