@@ -1,0 +1,38 @@
+// The kernels of one instruction set as a table. Included by isa_<name>.cpp, which defines VERISPEC_ISA_NS and is
+// compiled with that instruction set's flags.
+#pragma once
+
+#include "activation.hpp"
+#include "argmax.hpp"
+#include "attention.hpp"
+#include "elementwise.hpp"
+#include "embedding_row.hpp"
+#include "kernel_table.hpp"
+#include "kv_cache.hpp"
+#include "linear.hpp"
+#include "norm.hpp"
+#include "quantize.hpp"
+#include "rope.hpp"
+
+namespace verispec::VERISPEC_ISA_NS {
+
+constexpr KernelTable make_table(const char* name) {
+  KernelTable table = {};
+  table.name = name;
+  table.quantize_row = quantize_row;
+  table.linear = linear;
+  table.embedding_row = embedding_row;
+  table.rms_norm = rms_norm;
+  table.add = add;
+  table.scale = scale;
+  table.swiglu = swiglu;
+  table.geglu = geglu;
+  table.softcap = softcap;
+  table.rope = rope;
+  table.store_kv = store_kv;
+  table.attention = attention;
+  table.argmax = argmax;
+  return table;
+}
+
+}  // namespace verispec::VERISPEC_ISA_NS

@@ -1,0 +1,87 @@
+// What a program is made of: buffers, instructions that read and write them, and phases that run between barriers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "../kernels/kernel_table.hpp"
+#include "kv_cache.hpp"
+#include "rope_tables.hpp"
+#include "weights.hpp"
+
+namespace verispec {
+
+using BufferId = int;
+
+// The rows a buffer has: all of the pass, or those whose output the caller wants.
+enum class Domain { kPass, kOutputs };
+
+// [rows][width] float32, or those rows quantised. It is alive from the first phase that uses it to the last, and
+// two buffers share memory only when no phase uses both.
+struct Buffer {
+  Domain domain = Domain::kPass;
+  int64_t width = 0;
+  bool quantised = false;
+  bool kept = false;  // read after the pass, or written before it
+  int first_phase = -1;
+  int last_phase = -1;
+  size_t bytes = 0;
+  size_t offset = 0;
+};
+
+enum class Op {
+  kEmbedding,      // writes[0] = row `token` of weights[0] * factor
+  kSelectOutputs,  // writes[0] = the output rows of reads[0]
+  kRmsNorm,        // writes[0] = rms_norm of `count` groups of reads[0]; vector is the weight; factor epsilon
+  kRope,           // rotates reads[0] = writes[0] in place, `count` heads
+  kStoreKv,        // reads k, v
+  kAdd,            // element by element, as are all up to kQuantise
+  kScale,
+  kSoftcap,
+  kSwiGlu,
+  kGeGlu,
+  kQuantise,   // writes[0] (quantised) = reads[0]
+  kLinear,     // writes[i] = reads[0] @ weights[i]; reads[1], if there, is reads[0] quantised
+  kAttention,  // writes[0] = attention of queries reads[0]
+  kHead,       // as kLinear with one matrix, ends the pass; writes logits when they are wanted
+};
+
+struct Instruction {
+  Op op;
+  Domain domain;
+  std::vector<BufferId> reads;
+  std::vector<BufferId> writes;
+  std::vector<std::shared_ptr<const Matrix>> weights;
+  std::vector<std::shared_ptr<const Vector>> biases;  // beside weights; null where there is none
+  std::shared_ptr<const Vector> vector;
+  std::shared_ptr<const RopeTables> rope;
+  KvLayer cache = {};  // of the layer a kStoreKv or kAttention works on
+  AttentionShape shape = {};
+  float factor = 0;
+  int count = 0;
+};
+
+// Whether column j of the result depends on column j of the inputs alone (blocks of kBlock columns: kQuantise).
+inline bool is_columnwise(Op op) { return op >= Op::kAdd && op <= Op::kQuantise; }
+inline bool is_rowwise(Op op) { return op < Op::kLinear; }
+
+// A share of a phase. kLinear and kHead: groups [begin, end) of matrix `part` (-1: of every matrix), all rows.
+// kAttention: kv heads [begin, end), rows [row_begin, row_end). Row-wise phases: rows [row_begin, row_end).
+struct Chunk {
+  int row_begin;
+  int row_end;
+  int part;
+  int64_t begin;
+  int64_t end;
+};
+
+// Instructions without a barrier between them: row-wise ones, or a kLinear, kAttention or kHead with the
+// column-wise ones that each chunk can do on its own columns.
+struct ProgramPhase {
+  std::vector<const Instruction*> instructions;
+  std::vector<Chunk> chunks;
+};
+
+}  // namespace verispec

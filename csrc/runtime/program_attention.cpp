@@ -1,0 +1,91 @@
+// Recording attention and the output head.
+#include <cmath>
+#include <utility>
+
+#include "check.hpp"
+#include "program.hpp"
+
+namespace verispec {
+namespace {
+
+void check_cache_rows(const KvCache& cache, int layer, int window, int rows) {
+  const int64_t kept = cache.kept(layer);
+  if (kept >= cache.positions()) return;
+  require(window > 0, "attention: window: expected a positive one on a layer that keeps " + std::to_string(kept) +
+                          " of " + std::to_string(cache.positions()) + " positions, found 0");
+  // The rows of a pass, kept or rejected later, must not displace a key that the first of them sees.
+  const int64_t needed = int64_t{window} + rows - 1;
+  require(kept >= needed, "attention: kept positions of layer " + std::to_string(layer) + ": expected at least " +
+                              std::to_string(needed) + " for window " + std::to_string(window) + " and " +
+                              std::to_string(rows) + " rows, found " + std::to_string(kept));
+}
+
+void check_shape(const KvLayer& layer, const AttentionShape& shape) {
+  require_range("attention: head_dim", layer.head_dim, 1, kMaxHeadDim);
+  require_range("attention: heads", shape.heads, 1, 1 << 16);
+  require(shape.heads % layer.kv_heads == 0, "attention: heads: expected a multiple of " +
+                                                 std::to_string(layer.kv_heads) + " kv heads, found " +
+                                                 std::to_string(shape.heads));
+  require_range("attention: window", shape.window, 0, INT32_MAX);
+  require(std::isfinite(shape.scale),
+          "attention: scale: expected a finite number, found " + std::to_string(shape.scale));
+  require(std::isfinite(shape.softcap) && shape.softcap >= 0,
+          "attention: softcap: expected a number of at least 0, found " + std::to_string(shape.softcap));
+}
+
+}  // namespace
+
+void Program::bound_positions(int64_t positions) { positions_bound_ = std::min(positions_bound_, positions); }
+
+BufferId Program::attention(BufferId q, BufferId k, BufferId v, std::shared_ptr<KvCache> cache, int layer,
+                            const AttentionShape& shape) {
+  const Buffer queries = checked("attention", "q", q);
+  const Buffer keys = checked("attention", "k", k);
+  const Buffer values = checked("attention", "v", v);
+  require(queries.domain == Domain::kPass && keys.domain == Domain::kPass && values.domain == Domain::kPass,
+          "attention: expected rows of the pass, found output rows");
+  require(!cache_ || cache_ == cache, "attention: expected one KV cache for the whole program, found a second");
+  const KvLayer& kv = cache->layer(layer);
+  check_shape(kv, shape);
+  require_equal("attention: width of q", int64_t{shape.heads} * kv.head_dim, queries.width);
+  require_equal("attention: width of k", int64_t{kv.kv_heads} * kv.head_dim, keys.width);
+  require_equal("attention: width of v", int64_t{kv.kv_heads} * kv.head_dim, values.width);
+  check_cache_rows(*cache, layer, shape.window, shape_.rows);
+
+  record(Op::kStoreKv, Domain::kPass, {k, v}, {}).cache = kv;
+  const BufferId out = new_buffer(Domain::kPass, queries.width);
+  Instruction& in = record(Op::kAttention, Domain::kPass, {q}, {out});
+  in.cache = kv;
+  in.shape = shape;
+  bound_positions(cache->positions());
+  cache_ = std::move(cache);
+  return out;
+}
+
+void Program::output_head(BufferId x, std::shared_ptr<const Matrix> weight, std::shared_ptr<const Vector> bias,
+                          float softcap) {
+  const Buffer buffer = checked("output_head", "x", x);
+  require(buffer.domain == Domain::kOutputs, "output_head: x: expected output rows, found rows of the pass");
+  require(!has_head_, "output_head: expected one head, found a second");
+  require(std::isfinite(softcap) && softcap >= 0,
+          "output_head: softcap: expected a number of at least 0, found " + std::to_string(softcap));
+  require_range("output_head: outputs of the matrix", weight->packed.n, 1, INT32_MAX);
+  if (bias) {
+    require_equal("output_head: width of the bias", weight->packed.n, static_cast<int64_t>(bias->size()));
+  }
+  std::vector<BufferId> reads = {x};
+  append_quantised("output_head", x, {weight}, reads);
+  std::vector<BufferId> writes;
+  if (want_logits_) {
+    logits_ = new_buffer(Domain::kOutputs, weight->packed.n);
+    buffers_[logits_].kept = true;
+    writes.push_back(logits_);
+  }
+  Instruction& in = record(Op::kHead, Domain::kOutputs, std::move(reads), std::move(writes));
+  in.weights = {std::move(weight)};
+  in.biases = {std::move(bias)};
+  in.factor = softcap;
+  has_head_ = true;
+}
+
+}  // namespace verispec

@@ -1,0 +1,162 @@
+// The running half of Program: planning once, then checking, binding and evaluating a pass.
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "check.hpp"
+#include "program.hpp"
+
+namespace verispec {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+void check_all(const char* what, const int32_t* values, int count, int64_t bound) {
+  for (int i = 0; i < count; ++i) {
+    if (values[i] >= 0 && values[i] < bound) continue;
+    require_range(std::string("run: ") + what + " of row " + std::to_string(i), values[i], 0, bound - 1);
+  }
+}
+
+const char* op_name(Op op) {
+  static const char* const names[] = {"embedding", "select_outputs", "rms_norm", "rope",   "store_kv",
+                                      "add",       "scale",          "softcap",  "swiglu", "geglu",
+                                      "quantise",  "linear",         "attention", "head"};
+  return names[static_cast<int>(op)];
+}
+
+// Holds the workspace for one run.
+class Hold {
+ public:
+  explicit Hold(Workspace& workspace) : workspace_(workspace) {
+    if (!workspace_.try_acquire()) throw std::runtime_error("run: another program of this workspace is running");
+  }
+  ~Hold() { workspace_.release(); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  Workspace& workspace_;
+};
+
+}  // namespace
+
+void Program::finish() {
+  require(!finished_, "finish: expected a program being recorded, found a finished one");
+  phases_ = plan_phases(instructions_, buffers_);
+  size_t head_chunks = 0;
+  for (ProgramPhase& phase : phases_) {
+    plan_chunks(phase, buffers_, shape_);
+    if (phase.instructions[0]->op == Op::kHead) head_chunks = phase.chunks.size();
+  }
+  scratch_offset_ = aligned(place_buffers(phases_, buffers_, shape_));
+  const size_t scratch = has_head_ ? sizeof(float) * scratch_floats(shape_.outputs) * shape_.threads : 0;
+  workspace_bytes_ = scratch_offset_ + aligned(scratch) + kAlignment;
+  workspace_->reserve(workspace_bytes_);
+  best_.resize(head_chunks * shape_.outputs);
+  argmax_.resize(has_head_ ? shape_.outputs : 0);
+
+  frame_.kernels = &kernels_;
+  frame_.buffers = buffers_.data();
+  frame_.rows = shape_.rows;
+  frame_.outputs = shape_.outputs;
+  frame_.want_logits = want_logits_;
+  frame_.best = best_.data();
+  for (const ProgramPhase& phase : phases_) contexts_.push_back({&frame_, &phase});
+  const auto run = [](const void* context, uint32_t chunk, int worker) {
+    const PoolContext& bound = *static_cast<const PoolContext*>(context);
+    run_chunk(*bound.frame, *bound.phase, chunk, worker);
+  };
+  for (const PoolContext& context : contexts_) {
+    pool_phases_.push_back({run, &context, static_cast<uint32_t>(context.phase->chunks.size())});
+  }
+  finished_ = true;
+}
+
+void Program::check_inputs(const PassInputs& inputs) const {
+  require(finished_, "run: expected a finished program, found one being recorded");
+  require(!cache_ || !cache_->closed(), "run: expected an open KV cache, found a closed one");
+  check_all("token", inputs.tokens, shape_.rows, tokens_bound_);
+  check_all("position", inputs.positions, shape_.rows, positions_bound_);
+  check_all("slot", inputs.slots, shape_.rows, cache_ ? cache_->slots() : INT32_MAX);
+  check_all("output row", inputs.output_rows, shape_.outputs, shape_.rows);
+  if (cache_) check_distinct(inputs);
+}
+
+// Two rows at one place of the cache would overwrite each other.
+void Program::check_distinct(const PassInputs& inputs) const {
+  std::vector<int64_t> places(shape_.rows);
+  for (int i = 0; i < shape_.rows; ++i) places[i] = int64_t{inputs.slots[i]} << 32 | inputs.positions[i];
+  std::sort(places.begin(), places.end());
+  const auto twin = std::adjacent_find(places.begin(), places.end());
+  require(twin == places.end(), "run: expected rows at distinct positions of a slot, found two at position " +
+                                    std::to_string(twin == places.end() ? 0 : *twin & 0xffffffff));
+}
+
+void Program::bind(const PassInputs& inputs) {
+  results_ = workspace_->memory();
+  frame_.base = results_->data();
+  frame_.tokens = inputs.tokens;
+  frame_.positions = inputs.positions;
+  frame_.slots = inputs.slots;
+  frame_.output_rows = inputs.output_rows;
+  frame_.scratch = reinterpret_cast<float*>(frame_.base + scratch_offset_);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const size_t bytes = sizeof(float) * shape_.rows * input_widths_[i];
+    std::memcpy(frame_.bytes(inputs_[i]), inputs.buffers[i], bytes);
+  }
+}
+
+void Program::run(const PassInputs& inputs) {
+  check_inputs(inputs);
+  const Hold hold(*workspace_);
+  bind(inputs);
+  pool_->run(pool_phases_.data(), pool_phases_.size());
+  reduce_argmax();
+  has_run_ = true;
+}
+
+// Chunks are in order of tokens, so the first of equal values has the lowest id.
+void Program::reduce_argmax() {
+  if (!has_head_) return;
+  const size_t chunks = best_.size() / shape_.outputs;
+  for (int row = 0; row < shape_.outputs; ++row) {
+    Best best = best_[row];
+    for (size_t chunk = 1; chunk < chunks; ++chunk) {
+      const Best& other = best_[chunk * shape_.outputs + row];
+      if (other.value > best.value) best = other;
+    }
+    argmax_[row] = static_cast<int32_t>(best.token);
+  }
+}
+
+Program::View Program::view(BufferId id) const {
+  require(has_run_, "program: expected a program that has run, found one that has not");
+  const int rows = frame_.rows_of(buffers_[id].domain);
+  return {results_, frame_.row(id, 0), rows, buffers_[id].width};
+}
+
+Program::View Program::logits() const {
+  require(logits_ >= 0, "logits: expected a program recorded with logits, found one without");
+  return view(logits_);
+}
+
+Program::View Program::hidden(int name) const {
+  const auto tap = taps_.find(name);
+  require(tap != taps_.end(), "hidden: expected a recorded tap, found " + std::to_string(name));
+  return view(tap->second);
+}
+
+std::vector<std::string> Program::describe() const {
+  std::vector<std::string> lines;
+  for (const ProgramPhase& phase : phases_) {
+    std::string line;
+    for (const Instruction* in : phase.instructions) line += (line.empty() ? "" : "+") + std::string(op_name(in->op));
+    lines.push_back(line + " in " + std::to_string(phase.chunks.size()));
+  }
+  return lines;
+}
+
+}  // namespace verispec
