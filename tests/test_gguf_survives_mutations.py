@@ -58,7 +58,7 @@ def mutate(original: bytes, parts: list[tuple[int, int]], rng: random.Random) ->
 
 
 def read_everything(path: Path) -> None:
-    """What opening a model reads: the header, every tensor's bytes, the hyperparameters, the list of tensors."""
+    """What opening a model reads: header, every tensor's bytes, hyperparameters, the list of tensors."""
     with GgufFile.open(path) as file:
         for name in file.tensors:
             file.data(name).max()
@@ -71,10 +71,7 @@ def attempt(path: Path) -> str:
     try:
         read_everything(path)
     except ArtifactError as error:
-        assert error.where
-        assert error.expected
-        assert error.found
-        return "refused"
+        return "refused" if error.where and error.expected and error.found else "refused without saying why"
     return "read"
 
 
@@ -110,6 +107,6 @@ def test_only_artifact_errors(tmp_path: Path) -> None:
     process.join()
     assert process.exitcode == 0, "the process crashed or hung"
     assert isinstance(answer, Counter), answer
-    assert answer.total() == MUTATIONS
+    assert answer["refused"] + answer["read"] == MUTATIONS
     assert answer["refused"] > MUTATIONS // 2, "most damage must be noticed"
     assert answer["read"] > MUTATIONS // 100, "some damage is harmless, or the test damages too much"
