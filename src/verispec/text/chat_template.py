@@ -1,0 +1,199 @@
+"""The chat template of a model file: from messages to the prompt the model was trained on.
+
+Rendering follows the Hugging Face ``apply_chat_template`` rules (whitespace, ``tojson``, ``raise_exception``,
+``strftime_now``, loop controls), inside the sandbox of ``template_sandbox``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NoReturn
+
+from jinja2 import Template, TemplateError, TemplateSyntaxError
+
+from verispec.errors import ArtifactError, OptionError, UnsupportedError
+from verispec.text.template_sandbox import (
+    CHARACTERS_A_STEP,
+    MAX_TEMPLATE_CHARACTERS,
+    Budget,
+    TemplateSandbox,
+    active_budget,
+)
+from verispec.text.tokenizer import Tokenizer
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+KEY = "tokenizer.chat_template"
+NAMES = ("bos", "eos", "unk", "pad", "sep", "mask")  # as templates call them: bos_token and so on
+SPECIAL_NAMES = dict(zip(NAMES, ("bos", "eos", "unknown", "padding", "seperator", "mask"), strict=True))
+
+# Text that a rendering may make: this much, and some times what it was given.
+OUTPUT_CHARACTERS = 1 << 20
+OUTPUT_GROWTH = 8
+
+Message = Mapping[str, Any]
+
+
+class ChatTemplate:
+    """One file's template. Use ``ChatTemplate.from_gguf``."""
+
+    def __init__(self, template: str, tokenizer: Tokenizer, source: str = "chat template") -> None:
+        """Compiles ``template``. Raises ArtifactError naming ``source`` when it is not a usable template."""
+        self.text = template
+        self._source = source
+        self._tokenizer = tokenizer
+        self._names = {f"{name}_token": _token_text(tokenizer, SPECIAL_NAMES[name]) for name in NAMES}
+        if len(template) > MAX_TEMPLATE_CHARACTERS:
+            self._fail(f"at most {MAX_TEMPLATE_CHARACTERS} characters", str(len(template)))
+        sandbox = TemplateSandbox()
+        sandbox.filters["tojson"] = _to_json
+        sandbox.globals["raise_exception"] = _raise_exception
+        try:
+            self._template: Template = sandbox.from_string(template)
+        except TemplateSyntaxError as error:
+            self._fail("a jinja2 template", f"line {error.lineno}: {error.message}")
+        except (TemplateError, SyntaxError, RecursionError, MemoryError, ValueError, TypeError) as error:
+            self._fail("a chat template", str(error) or type(error).__name__)
+
+    @classmethod
+    def from_gguf(
+        cls, metadata: Mapping[str, object], tokenizer: Tokenizer, source: str = "GGUF metadata"
+    ) -> ChatTemplate:
+        """The template in ``metadata``. Raises UnsupportedError (``no-chat-template``) when there is none."""
+        template = metadata.get(KEY)
+        if template is None or template == "":
+            raise UnsupportedError(
+                "no-chat-template",
+                f"{source}: this model has no chat template: it completes text and does not chat",
+                "Give it plain text to go on with instead of messages",
+            )
+        if not isinstance(template, str):
+            raise ArtifactError(source, f"metadata key '{KEY}'", "a string", type(template).__name__)
+        return cls(template, tokenizer, source)
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        add_generation_prompt: bool = True,
+        *,
+        now: datetime | None = None,
+        **variables: Any,
+    ) -> str:
+        """The prompt as text, control tokens written out.
+
+        ``messages``: mappings with ``role`` (one of ROLES) and ``content`` (a string); further keys reach the
+        template, as ``variables`` do (``tools`` and the like). ``now`` is what ``strftime_now`` shows (None:
+        the clock). Raises OptionError for messages that are malformed or that the template refuses.
+        """
+        _check_messages(messages)
+        size = sum(len(value) for message in messages for value in message.values() if isinstance(value, str))
+        token = active_budget.set(Budget(OUTPUT_CHARACTERS + OUTPUT_GROWTH * size))
+        try:
+            return self._write(
+                {
+                    "tools": None,
+                    "documents": None,
+                    **self._names,
+                    **variables,
+                    "strftime_now": (now or datetime.now()).strftime,
+                    "messages": [dict(message) for message in messages],
+                    "add_generation_prompt": add_generation_prompt,
+                }
+            )
+        except RecursionError:
+            raise OptionError(f"messages: {self._source}: the chat template recurses too deeply") from None
+        except Exception as error:  # whatever an untrusted template makes the sandbox raise
+            raise OptionError(f"messages: {self._source}: the chat template refuses them: {error}") from error
+        finally:
+            active_budget.reset(token)
+
+    def _write(self, variables: dict[str, Any]) -> str:
+        budget = active_budget.get()
+        parts = []
+        written = 0
+        for part in self._template.generate(variables):
+            written += len(part)
+            budget.check_product(written, 1)
+            parts.append(part)
+        return "".join(parts)
+
+    def encode(
+        self,
+        messages: Sequence[Message],
+        add_generation_prompt: bool = True,
+        *,
+        now: datetime | None = None,
+        **variables: Any,
+    ) -> list[int]:
+        """Token ids of the prompt. Control tokens come from the template alone: a message that holds
+        ``<|im_end|>`` says those characters. The template writes its own BOS where the model expects one.
+        """
+        _check_messages(messages)
+        guard = _unused_character(self.text, messages)
+        guarded = [self._guarded(message, guard) for message in messages]
+        text = self.render(guarded, add_generation_prompt, now=now, **variables)
+        return self._tokenizer.encode(text, parse_special=True, add_bos=False, guard=guard)
+
+    def _guarded(self, message: Message, guard: str) -> Message:
+        """``message`` with its content's control tokens broken by ``guard``, which encoding removes again."""
+        content: str = message["content"]
+        starts: set[int] = set()
+        for name in self._tokenizer.control_texts:
+            if name in content:
+                starts.update(found.start() for found in re.finditer(f"(?={re.escape(name)})", content))
+        for start in sorted(starts, reverse=True):
+            content = content[: start + 1] + guard + content[start + 1 :]
+        return {**message, "content": content}
+
+    def _fail(self, expected: str, found: str) -> NoReturn:
+        raise ArtifactError(self._source, f"metadata key '{KEY}'", expected, found)
+
+
+def _check_messages(messages: object) -> None:
+    if not isinstance(messages, Sequence) or isinstance(messages, str) or not messages:
+        raise OptionError("messages: expected a list of at least one message")
+    for index, message in enumerate(messages):
+        if not isinstance(message, Mapping):
+            raise OptionError(f"messages[{index}]: expected role and content, found {type(message).__name__}")
+        role, content = message.get("role"), message.get("content")
+        if role not in ROLES:
+            raise OptionError(f"messages[{index}].role: expected one of {', '.join(ROLES)}, found {role!r}")
+        if not isinstance(content, str):
+            raise OptionError(f"messages[{index}].content: expected a string, found {type(content).__name__}")
+
+
+def _unused_character(template: str, messages: Sequence[Message]) -> str:
+    """A Unicode noncharacter that occurs nowhere in what is rendered."""
+    texts = [template, *(message["content"] for message in messages)]
+    for code in range(0xFDD0, 0xFDF0):
+        if not any(chr(code) in text for text in texts):
+            return chr(code)
+    raise OptionError("messages: expected text without Unicode noncharacters, found all of U+FDD0 to U+FDEF")
+
+
+def _token_text(tokenizer: Tokenizer, name: str) -> str:
+    token = tokenizer.vocabulary.special.get(name)
+    return "" if token is None else tokenizer.vocabulary.tokens[token]
+
+
+def _raise_exception(message: object) -> NoReturn:
+    raise TemplateError(str(message))
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    if indent is not None and not 0 <= indent <= 16:
+        raise TemplateError(f"tojson: expected an indent from 0 to 16, found {indent}")
+    text = json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+    budget = active_budget.get()
+    budget.spend(1 + len(text) // CHARACTERS_A_STEP)
+    return str(budget.check_size(text))
