@@ -76,6 +76,8 @@ class Capabilities:
     taps: tuple[int, ...] = ()
     """Hidden states that can be captured: i = input of layer i, ``layers`` = output of the last, -1 = after
     the final norm."""
+    prediction_layers: int = 0
+    """Multi-token-prediction blocks that came with the model."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What every drafter promises the round: proposals are advice, and only committed tokens are ever observed."""
+"""What every drafter promises the round: proposals are advice, and it observes committed tokens alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 class Proposal:
     """Tokens offered to follow the last committed token, best guess first.
 
-    ``tokens[i]`` hangs below ``parents[i]``; ``confidences[i]`` in [0, 1] estimates the probability that the target
-    accepts it once every ancestor of it was accepted.
+    ``tokens[i]`` hangs below ``parents[i]``; ``confidences[i]`` in [0, 1] estimates the probability that the
+    target accepts it once every ancestor of it was accepted.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -34,11 +34,11 @@ class Proposal:
 
 
 class InvalidProposalError(ValueError):
-    """A proposal that breaks the contract. The round discards it and counts a fault; the text is not touched."""
+    """A proposal that breaks the contract. The round discards it and counts a fault."""
 
 
 def check_proposal(proposal: Proposal, limit: int, vocabulary_size: int) -> None:
-    """Raise InvalidProposalError unless the proposal has at most ``limit`` tokens, all inside the vocabulary."""
+    """Raise InvalidProposalError unless there are at most ``limit`` tokens, all inside the vocabulary."""
     tokens, confidences = proposal.tokens, proposal.confidences
     if len(tokens) > limit:
         raise InvalidProposalError(f"proposal: expected at most {limit} tokens, found {len(tokens)}")
@@ -61,8 +61,8 @@ def check_proposal(proposal: Proposal, limit: int, vocabulary_size: int) -> None
 class Drafter(ABC):
     """One request's source of proposals.
 
-    A drafter sees committed tokens alone (the prompt, then each commit), in order, through ``observe``. What it
-    proposes is a function of those tokens and of nothing else: not of earlier proposals, nor of the clock.
+    A drafter sees committed tokens alone (the prompt, then each commit), in order, through ``observe``. What
+    it proposes is a function of those tokens and of nothing else: not of earlier proposals, nor of the clock.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Drafter(ABC):
 
     @abstractmethod
     def restore(self, checkpoint: object) -> None:
-        """Go back to a mark taken from this drafter: afterwards it proposes as if it had seen no token since."""
+        """Go back to a mark taken from this drafter: it then proposes as if it had seen no token since."""
 
     def close(self) -> None:  # noqa: B027 - most drafters hold nothing but memory
         """Release what the drafter holds. Calling it twice is harmless."""

@@ -1,0 +1,161 @@
+"""From what was asked for to the strategy that runs: resolved before anything is loaded, failing closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from verispec.drafting import options as opt
+from verispec.drafting.requirements import TargetFacts
+from verispec.drafting.strategies import (
+    AUTO,
+    AUTO_ORDER,
+    BY_NAME,
+    STRATEGIES,
+    VOCABULARY,
+    DrafterMaker,
+    Strategy,
+)
+from verispec.errors import OptionError, UnsupportedError
+
+_KNOWN = {option.name: option for strategy in STRATEGIES for option in strategy.options}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What runs. ``settings`` holds every option the strategy reads; ``unread`` names explicit ones it does
+    not, which only ``auto`` lets pass."""
+
+    requested: str
+    strategy: Strategy
+    settings: Mapping[str, Any]
+    unread: tuple[str, ...] = ()
+
+    def prepare(self, tokenizer_digest: str) -> DrafterMaker:
+        """Open what all requests share; the result makes one request's drafter. Raises as opening does."""
+        return self.strategy.prepare(self.settings, tokenizer_digest)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a receipt and a report say about it."""
+        return {
+            "requested": self.requested,
+            "strategy": self.strategy.name,
+            "options": dict(self.settings),
+            "unread": list(self.unread),
+        }
+
+
+def resolve(mode: str, explicit: Mapping[str, object], target: TargetFacts) -> Resolution:
+    """The strategy ``mode`` names, or the best available one for ``auto``, with its options.
+
+    ``explicit`` holds the ``spec_*`` options that were given, by name. Raises OptionError for a name or an
+    option nobody knows, a value out of range, or an option that what runs does not read; UnsupportedError,
+    with its reason code, for a strategy that cannot run.
+    """
+    given = {name: _known(name).check(value) for name, value in explicit.items()}
+    if mode == AUTO:
+        return _resolve_auto(given, target)
+    strategy = BY_NAME.get(mode)
+    if strategy is None:
+        raise OptionError(
+            f"spec_mode: expected one of {', '.join(VOCABULARY)}, found {mode!r}{_hint(mode, VOCABULARY)}"
+        )
+    reads = {option.name for option in strategy.options}
+    for name in given:
+        if name not in reads:
+            raise OptionError(
+                f"{name}: not read by spec_mode {mode}, which reads {', '.join(sorted(reads)) or 'none'}"
+            )
+    settings = _settings(strategy, given, target)
+    missing = strategy.missing(target, settings)
+    if missing:
+        first = missing[0]
+        raise UnsupportedError(first.code, f"spec_mode {mode}: {first.message}", first.remedy)
+    return Resolution(mode, strategy, settings)
+
+
+def availability(target: TargetFacts) -> list[dict[str, Any]]:
+    """Every name of the vocabulary with its status on ``target``: for the capabilities command.
+
+    ``reason`` is the code of what is decisive and ``reasons`` holds all of them; both are empty for an
+    available one.
+    """
+    rows = []
+    for name in VOCABULARY:
+        strategy = resolve(AUTO, {}, target).strategy if name == AUTO else BY_NAME[name]
+        missing = strategy.missing(target, {option.name: option.default for option in strategy.options})
+        rows.append(
+            {
+                "name": name,
+                "status": "unavailable" if missing else "available",
+                "reason": missing[0].code if missing else "",
+                "reasons": [requirement.code for requirement in missing],
+                "detail": f"picks {strategy.name}"
+                if name == AUTO
+                else missing[0].message
+                if missing
+                else strategy.meaning,
+                "remedy": " ".join(requirement.remedy for requirement in missing),
+                "options": [option.name for option in strategy.options],
+            }
+        )
+    return rows
+
+
+def _resolve_auto(given: Mapping[str, opt.Value], target: TargetFacts) -> Resolution:
+    defaults = {option.name: option.default for option in _KNOWN.values()}
+    candidates = [
+        BY_NAME[name] for name in AUTO_ORDER if not BY_NAME[name].missing(target, {**defaults, **given})
+    ]
+    names = ", ".join(candidate.name for candidate in candidates)
+    for name in given:
+        if not any(option.name == name for candidate in candidates for option in candidate.options):
+            raise OptionError(f"{name}: not read by any candidate of spec_mode auto, which are {names}")
+    winner = candidates[0]
+    reads = {option.name for option in winner.options}
+    settings = _settings(winner, {name: value for name, value in given.items() if name in reads}, target)
+    return Resolution(AUTO, winner, settings, tuple(sorted(set(given) - reads)))
+
+
+def _settings(strategy: Strategy, given: Mapping[str, opt.Value], target: TargetFacts) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        option.name: given.get(option.name, option.default) for option in strategy.options
+    }
+    if opt.DRAFT_MAX.name in settings:
+        _bound_width(settings, given, target)
+    _ordered(settings, opt.DRAFT_MIN, opt.DRAFT_MAX)
+    _ordered(settings, opt.NGRAM_MIN, opt.NGRAM_MAX)
+    return settings
+
+
+def _bound_width(settings: dict[str, Any], given: Mapping[str, opt.Value], target: TargetFacts) -> None:
+    """A width nobody chose fits the target; one that was chosen has to."""
+    name, most = opt.DRAFT_MAX.name, min(target.rollback, target.max_rows - 1)
+    if most < 1 or settings[name] <= most:
+        return
+    if name in given:
+        raise OptionError(
+            f"{name}: expected at most {most}, what this target checks and takes back, found {settings[name]}"
+        )
+    settings[name] = most
+
+
+def _ordered(settings: Mapping[str, Any], low: opt.Option, high: opt.Option) -> None:
+    if low.name in settings and settings[low.name] > settings[high.name]:
+        raise OptionError(
+            f"{low.name}: expected at most {high.name} = {settings[high.name]}, found {settings[low.name]}"
+        )
+
+
+def _known(name: str) -> opt.Option:
+    option = _KNOWN.get(name)
+    if option is None:
+        raise OptionError(f"{name}: no such speculation option{_hint(name, _KNOWN)}")
+    return option
+
+
+def _hint(name: str, known: Any) -> str:
+    close = get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]}?" if close else ""
