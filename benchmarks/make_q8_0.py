@@ -1,30 +1,27 @@
 """Derives a Q8_0 GGUF from a shipped one, so that the same model can be measured with 8-bit weights.
 
-Every matrix is dequantised to float32 and quantised to Q8_0 with the reference code of the ``gguf`` package;
-vectors stay float32 and all metadata is kept. The result is DERIVED: it holds no more information than the file it
-was made from, and says so in its own metadata (``verispec.derived_from`` is the SHA-256 of the source). It serves
-speed and exactness measurements, never quality claims.
+Every matrix is dequantised to float32 and quantised to Q8_0 with the reference code of the ``gguf``
+package; vectors stay float32 and all metadata is kept. The result is DERIVED: it holds no more
+information than the file it was made from, and says so in its own metadata (``verispec.derived_from`` is
+the SHA-256 of the source). It serves speed and exactness measurements, never quality claims.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import os
+import tempfile
 from pathlib import Path
 
 import gguf
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter
 
+from verispec.artifacts.digests import file_sha256
+from verispec.artifacts.resolve import resolve_model
+from verispec.artifacts.store import NamedModel, Store
+
 FILE_TYPE_Q8_0 = 7
 RECIPE = "dequantised to float32, matrices quantised to Q8_0 by gguf.quants"
-
-
-def sha256_of(path: Path) -> str:
-    """The file's SHA-256 as lowercase hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def copy_metadata(reader: GGUFReader, writer: GGUFWriter, source_digest: str) -> None:
@@ -52,34 +49,52 @@ def add_tensors(reader: GGUFReader, writer: GGUFWriter) -> None:
         writer.add_tensor(tensor.name, packed, raw_dtype=GGMLQuantizationType.Q8_0)
 
 
-def make_q8_0(source: Path, destination: Path) -> Path:
-    """Writes the Q8_0 form of ``source`` to ``destination`` (atomically) and returns it; an existing one is kept."""
-    if destination.exists():
-        return destination
-    destination.parent.mkdir(parents=True, exist_ok=True)
+def write_q8_0(source: Path, destination: Path) -> None:
+    """Writes the Q8_0 form of ``source`` to ``destination``."""
     reader = GGUFReader(source)
-    architecture = reader.fields["general.architecture"].contents()
-    partial = destination.with_name(f".{destination.name}.{os.getpid()}.partial")
-    writer = GGUFWriter(partial, architecture)
-    try:
-        copy_metadata(reader, writer, sha256_of(source))
-        add_tensors(reader, writer)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        os.replace(partial, destination)
-    finally:
-        partial.unlink(missing_ok=True)
-    return destination
+    writer = GGUFWriter(destination, reader.fields["general.architecture"].contents())
+    copy_metadata(reader, writer, file_sha256(source))
+    add_tensors(reader, writer)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def q8_0_of(model: str, store: Store | None = None) -> Path:
+    """The Q8_0 form of a model, made on first use and kept in the store under the name ``<name>-q8_0``.
+
+    ``model`` is any model argument (name, path, hf:, sha256:). Made again when the source has changed.
+    """
+    store = store or Store()
+    source = resolve_model(model, store).path
+    stem = model if model in {named.name for named in store.all_named()} else source.stem
+    name, origin = f"{stem.lower()}-q8_0", f"Q8_0 derived from {file_sha256(source)}"
+    known = store.named(name)
+    if known is not None and known.origin == origin and store.has(known.sha256, known.size):
+        return store.blob_path(known.sha256)
+    with tempfile.TemporaryDirectory(dir=existing(store.folder)) as folder:
+        derived = Path(folder) / "derived.gguf"
+        write_q8_0(source, derived)
+        digest = store.add(derived)
+        store.name(NamedModel(name, digest, derived.stat().st_size, origin, licence_of(source)))
+    return store.blob_path(digest)
+
+
+def existing(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def licence_of(source: Path) -> str:
+    field = GGUFReader(source).fields.get("general.license")
+    return str(field.contents()) if field else ""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=Path, help="a GGUF file, for example SmolLM2 as shipped (Q4_1)")
-    parser.add_argument("destination", type=Path, help="where the Q8_0 file goes")
-    arguments = parser.parse_args()
-    print(make_q8_0(arguments.source, arguments.destination))
+    parser = argparse.ArgumentParser(description="Derives a Q8_0 file and keeps it in the model store.")
+    parser.add_argument("model", nargs="?", default="smollm2-135m", help="a model name or a path")
+    print(q8_0_of(parser.parse_args().model))
 
 
 if __name__ == "__main__":

