@@ -59,7 +59,7 @@ const KernelTable& select_kernels(const char* name) {
     if (!name || std::strcmp(name, choice.name) == 0) return choice.table();
     available += (available.empty() ? "" : ", ") + std::string(choice.name);
   }
-  throw std::runtime_error(std::string(source) + ": expected an instruction set of this CPU (" + available +
+  throw std::invalid_argument(std::string(source) + ": expected an instruction set of this CPU (" + available +
                            "), found '" + name + "'");
 }
 

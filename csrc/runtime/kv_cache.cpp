@@ -1,6 +1,8 @@
 #include "kv_cache.hpp"
 
 #include <algorithm>
+#include <mutex>
+#include <stdexcept>
 
 #include "check.hpp"
 
@@ -25,6 +27,12 @@ KvLayer checked_layer(const KvCache::LayerShape& shape, int64_t positions, size_
   require_range(where + ": kept positions", shape.kept, 1, kMaxPositions);
   const int64_t blocks = (std::min(shape.kept, positions) + kKeyBlock - 1) / kKeyBlock;
   return {nullptr, nullptr, shape.kv_heads, shape.head_dim, static_cast<int>(blocks)};
+}
+
+std::unique_lock<std::shared_mutex> hold_alone(std::shared_mutex& in_use) {
+  std::unique_lock<std::shared_mutex> lock(in_use, std::try_to_lock);
+  if (!lock.owns_lock()) throw std::runtime_error("KV cache: a pass is running on it");
+  return lock;
 }
 
 }  // namespace
@@ -57,6 +65,7 @@ const KvLayer& KvCache::layer(int index) const {
 void KvCache::discard_slot(int slot) {
   require(!closed_, "KV cache: expected an open cache, found a closed one");
   require_range("KV cache: slot", slot, 0, slots_ - 1);
+  const auto alone = hold_alone(in_use_);
   for (const KvLayer& layer : layers_) {
     const size_t bytes = slot_bytes(layer);
     for (const uint16_t* half : {layer.keys, layer.values}) {
@@ -66,6 +75,7 @@ void KvCache::discard_slot(int slot) {
 }
 
 void KvCache::close() {
+  const auto alone = hold_alone(in_use_);
   closed_ = true;
   memory_ = Memory();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <shared_mutex>
 #include <vector>
 
 #include "../kernels/kernel_table.hpp"
@@ -31,11 +32,15 @@ class KvCache {
   const KvLayer& layer(int index) const;
   int64_t kept(int layer_index) const { return int64_t{layer(layer_index).blocks} * kKeyBlock; }
 
-  // Gives the memory of a slot back; its keys and values read as zero afterwards.
+  // Gives the memory of a slot back; its keys and values read as zero afterwards. Throws std::invalid_argument
+  // for a bad slot, std::runtime_error while a pass is running.
   void discard_slot(int slot);
 
-  // Frees everything at once. No pass may be running.
+  // Frees everything at once. Throws std::runtime_error while a pass is running.
   void close();
+
+  // Held by a pass while it runs.
+  std::shared_mutex& in_use() { return in_use_; }
 
  private:
   int slots_;
@@ -43,6 +48,7 @@ class KvCache {
   bool closed_ = false;
   std::vector<KvLayer> layers_;
   Memory memory_;
+  std::shared_mutex in_use_;
 };
 
 }  // namespace verispec

@@ -17,11 +17,11 @@ bool can_follow_in_chunk(const ProgramPhase& phase, const Instruction& next, con
   return first.op == Op::kLinear || width / first.cache.kv_heads % kBlock == 0;
 }
 
-// Whether `next` needs nothing but its own row of what the row-wise phase computes.
+// Whether `next` needs nothing but its own row of what the row-wise phase computes. kSelectOutputs reads other rows,
+// but those of the pass, and a phase over output rows computes none of them.
 bool can_follow_in_row(const ProgramPhase& phase, const Instruction& next) {
   const Instruction& first = *phase.instructions[0];
-  return is_rowwise(first.op) && is_rowwise(next.op) && first.domain == next.domain &&
-         next.op != Op::kSelectOutputs;
+  return is_rowwise(first.op) && is_rowwise(next.op) && first.domain == next.domain;
 }
 
 void touch(Buffer& buffer, int phase) {

@@ -71,7 +71,7 @@ void Program::output_head(BufferId x, std::shared_ptr<const Matrix> weight, std:
           "output_head: softcap: expected a number of at least 0, found " + std::to_string(softcap));
   require_range("output_head: outputs of the matrix", weight->packed.n, 1, INT32_MAX);
   if (bias) {
-    require_equal("output_head: width of the bias", weight->packed.n, static_cast<int64_t>(bias->size()));
+    require_equal("output_head: width of the bias", weight->packed.n, bias->size());
   }
   std::vector<BufferId> reads = {x};
   append_quantised("output_head", x, {weight}, reads);

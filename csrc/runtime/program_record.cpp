@@ -108,7 +108,7 @@ std::vector<BufferId> Program::linear(BufferId x, std::vector<std::shared_ptr<co
                 static_cast<int64_t>(biases.size()));
   for (size_t i = 0; i < weights.size(); ++i) {
     if (!biases[i]) continue;
-    require_equal("linear: width of a bias", weights[i]->packed.n, static_cast<int64_t>(biases[i]->size()));
+    require_equal("linear: width of a bias", weights[i]->packed.n, biases[i]->size());
   }
   std::vector<BufferId> reads = {x};
   append_quantised("linear", x, weights, reads);
@@ -129,7 +129,7 @@ BufferId Program::rms_norm(BufferId x, std::shared_ptr<const Vector> weight, flo
   require(buffer.width % groups == 0, "rms_norm: groups: expected a divisor of the width " +
                                           std::to_string(buffer.width) + ", found " + std::to_string(groups));
   if (weight) {
-    require_equal("rms_norm: width of the weight", buffer.width / groups, static_cast<int64_t>(weight->size()));
+    require_equal("rms_norm: width of the weight", buffer.width / groups, weight->size());
   }
   const BufferId out = new_buffer(buffer.domain, buffer.width);
   Instruction& in = record(Op::kRmsNorm, buffer.domain, {x}, {out});

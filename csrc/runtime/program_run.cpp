@@ -1,6 +1,7 @@
 // The running half of Program: planning once, then checking, binding and evaluating a pass.
 #include <algorithm>
 #include <cstring>
+#include <shared_mutex>
 #include <stdexcept>
 
 #include "check.hpp"
@@ -110,8 +111,10 @@ void Program::bind(const PassInputs& inputs) {
 }
 
 void Program::run(const PassInputs& inputs) {
-  check_inputs(inputs);
   const Hold hold(*workspace_);
+  std::shared_lock<std::shared_mutex> cache_in_use;
+  if (cache_) cache_in_use = std::shared_lock<std::shared_mutex>(cache_->in_use());
+  check_inputs(inputs);
   bind(inputs);
   pool_->run(pool_phases_.data(), pool_phases_.size());
   reduce_argmax();

@@ -19,7 +19,11 @@ struct Matrix {
 };
 
 // A norm weight or a bias.
-using Vector = std::vector<float>;
+struct Vector {
+  std::vector<float> values;
+  const float* data() const { return values.data(); }
+  int64_t size() const { return static_cast<int64_t>(values.size()); }
+};
 
 class Weights {
  public:

@@ -1,0 +1,13 @@
+// The parts of the Python module verispec._native, one function a file.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace verispec {
+
+void bind_memory(nanobind::module_& m);   // ThreadPool, Workspace, KvCache, RopeTable, Vector
+void bind_weights(nanobind::module_& m);  // Weights, Matrix
+void bind_program(nanobind::module_& m);  // Program
+void bind_drafting(nanobind::module_& m);  // SuffixAutomaton
+
+}  // namespace verispec

@@ -1,0 +1,58 @@
+// ThreadPool, Workspace, KvCache, RopeTable and Vector.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "../runtime/kv_cache.hpp"
+#include "../runtime/thread_pool.hpp"
+#include "../runtime/weights.hpp"
+#include "../runtime/workspace.hpp"
+#include "bindings.hpp"
+
+namespace nb = nanobind;
+
+namespace verispec {
+namespace {
+
+using FloatVector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using LayerTuple = std::tuple<int, int, int64_t>;
+
+void make_cache(KvCache* place, int slots, int64_t positions, const std::vector<LayerTuple>& layers) {
+  std::vector<KvCache::LayerShape> shapes;
+  for (const auto& [kv_heads, head_dim, kept] : layers) shapes.push_back({kv_heads, head_dim, kept});
+  new (place) KvCache(slots, positions, shapes);
+}
+
+void make_vector(Vector* place, const FloatVector& data) {
+  new (place) Vector{std::vector<float>(data.data(), data.data() + data.size())};
+}
+
+}  // namespace
+
+void bind_memory(nb::module_& m) {
+  nb::class_<ThreadPool>(m, "ThreadPool")
+      .def(nb::init<int>(), nb::arg("threads"))
+      .def_prop_ro("threads", &ThreadPool::threads);
+
+  nb::class_<Workspace>(m, "Workspace").def(nb::init<>()).def_prop_ro("nbytes", [](const Workspace& workspace) {
+    return workspace.memory() ? workspace.memory()->size() : 0;
+  });
+
+  nb::class_<Vector>(m, "Vector")
+      .def("__init__", make_vector, nb::arg("data").noconvert())
+      .def("__len__", &Vector::size);
+
+  nb::class_<KvCache>(m, "KvCache")
+      .def("__init__", make_cache, nb::arg("slots"), nb::arg("positions"), nb::arg("layers"))
+      .def_prop_ro("slots", &KvCache::slots)
+      .def_prop_ro("positions", &KvCache::positions)
+      .def_prop_ro("layers", &KvCache::layers)
+      .def_prop_ro("nbytes", &KvCache::bytes)
+      .def_prop_ro("closed", &KvCache::closed)
+      .def("kept", &KvCache::kept, nb::arg("layer"))
+      .def("discard_slot", &KvCache::discard_slot, nb::arg("slot"))
+      .def("close", &KvCache::close);
+}
+
+}  // namespace verispec
