@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from verispec.drafting import options as opt
+from verispec.drafting import requirements as req
+from verispec.drafting.contract import Drafter
 from verispec.drafting.requirements import TargetFacts
 from verispec.drafting.strategies import (
     AUTO,
@@ -32,6 +34,11 @@ class Resolution:
     strategy: Strategy
     settings: Mapping[str, Any]
     unread: tuple[str, ...] = ()
+
+    @property
+    def of_vocabulary(self) -> bool:
+        """Whether the strategy is one of the vocabulary's own, not a caller's drafter."""
+        return BY_NAME.get(self.strategy.name) is self.strategy
 
     def prepare(self, tokenizer_digest: str) -> DrafterMaker:
         """Open what all requests share; the result makes one request's drafter. Raises as opening does."""
@@ -62,18 +69,29 @@ def resolve(mode: str, explicit: Mapping[str, object], target: TargetFacts) -> R
         raise OptionError(
             f"spec_mode: expected one of {', '.join(VOCABULARY)}, found {mode!r}{_hint(mode, VOCABULARY)}"
         )
+    return _resolve_one(strategy, given, target)
+
+
+def _resolve_one(strategy: Strategy, given: Mapping[str, opt.Value], target: TargetFacts) -> Resolution:
+    mode = strategy.name
     reads = {option.name for option in strategy.options}
     for name in given:
         if name not in reads:
-            raise OptionError(
-                f"{name}: not read by spec_mode {mode}, which reads {', '.join(sorted(reads)) or 'none'}"
-            )
+            raise OptionError(f"{name}: not read by spec_mode {mode}, which reads {', '.join(sorted(reads)) or 'none'}")
     settings = _settings(strategy, given, target)
     missing = strategy.missing(target, settings)
     if missing:
         first = missing[0]
         raise UnsupportedError(first.code, f"spec_mode {mode}: {first.message}", first.remedy)
     return Resolution(mode, strategy, settings)
+
+
+def resolve_given(drafter: Drafter, explicit: Mapping[str, object], target: TargetFacts) -> Resolution:
+    """The caller's own drafter as the strategy of one request; it reads the width options and nothing else."""
+    strategy = Strategy(
+        drafter.name, "given by the caller", opt.WIDTH_OPTIONS, (req.CROPPABLE_CACHE,), lambda _, __: lambda: drafter
+    )
+    return _resolve_one(strategy, {name: _known(name).check(value) for name, value in explicit.items()}, target)
 
 
 def availability(target: TargetFacts) -> list[dict[str, Any]]:
