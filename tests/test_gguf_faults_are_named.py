@@ -216,6 +216,12 @@ FAULTS = {
         "after tensor 'a'",
         "offset",
     ),
+    "part of a split model": (
+        with_entries(entry("split.count", 2, 3)),
+        "split.count",
+        "one file",
+        "one of int 3 parts",
+    ),
     "no data at all": (GOOD[:-130], "tensor data", "data to begin", "a file of"),
     "data cut off": (GOOD[:-1], "tensor 'a'", "128 bytes", f"a file of {len(GOOD) - 1} bytes"),
     "header cut off": (GOOD[:90], "tensor 'a'", "bytes at offset", "left in the file"),

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,6 +53,8 @@ def test_content_arrives_whole_and_read_only(store: Store) -> None:
     assert path.read_bytes() == CONTENT
     assert path.stat().st_mode & 0o222 == 0
     assert store.has(DIGEST, len(CONTENT))
+    assert store.has_named("tiny")
+    assert not store.has_named("other")
     assert store.verify(DIGEST) == path
 
 
@@ -168,6 +171,18 @@ def test_a_prefix_of_two_digests_is_refused(store: Store) -> None:
     (store.blobs / twin).write_bytes(b"")
     with pytest.raises(FetchError, match="2 files in the store"):
         resolve_model(f"sha256:{DIGEST[:10]}", store)
+
+
+def test_the_hub_is_asked_for_the_file(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def download(repository: str, file: str) -> str:
+        if repository != "owner/repo":
+            raise RuntimeError("404: no such repository\nand a long story")
+        return str(tmp_path / file)
+
+    monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(hf_hub_download=download))
+    assert resolve_model("hf:owner/repo/sub/model.gguf", store).path == tmp_path / "sub" / "model.gguf"
+    with pytest.raises(FetchError, match=r"model\.gguf': 404: no such repository$"):
+        resolve_model("hf:other/repo/model.gguf", store)
 
 
 def test_the_hub_needs_its_package(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

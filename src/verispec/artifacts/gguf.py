@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verispec.artifacts.digests import descriptor_sha256
-from verispec.artifacts.gguf_header import GgufHeader, MetadataValue, TensorRecord, read_header
+from verispec.artifacts.gguf_header import GgufHeader, MetadataValue, TensorRecord, describe, read_header
 from verispec.artifacts.tensor_types import TYPES_BY_ID, TensorType, supported_type_names, type_name
 from verispec.errors import ArtifactError
 
@@ -55,7 +55,7 @@ class GgufFile:
         self._mapping = mapping
         self._bytes: NDArray[np.uint8] = np.frombuffer(mapping, dtype=np.uint8)
         self._digest: str | None = None
-        self.tensors = check_tensors(path, header, self.size)
+        self.tensors = check_file(path, header, self.size)
         self._drop_pages(0, header.data_start)
 
     @classmethod
@@ -85,10 +85,13 @@ class GgufFile:
         tensor = self._tensor(name)
         self._drop_pages(tensor.offset, tensor.offset + tensor.nbytes)
 
-    def sha256(self) -> str:
-        """SHA-256 of the whole file in hexadecimal, remembered across processes while it is unchanged."""
-        if self._digest is None:
-            self._digest = descriptor_sha256(self._descriptor)
+    def sha256(self, *, remembered: bool = True) -> str:
+        """SHA-256 of the whole file in hexadecimal, remembered across processes while it is unchanged.
+
+        ``remembered=False`` reads every byte again, for a check that trusts nothing.
+        """
+        if self._digest is None or not remembered:
+            self._digest = descriptor_sha256(self._descriptor, remembered=remembered)
         return self._digest
 
     def close(self) -> None:
@@ -131,11 +134,15 @@ def map_file(path: Path, descriptor: int) -> mmap.mmap:
         raise ArtifactError(path, "file", "a file that can be memory-mapped", str(error)) from error
 
 
-def check_tensors(path: Path, header: GgufHeader, file_size: int) -> dict[str, TensorInfo]:
+def check_file(path: Path, header: GgufHeader, file_size: int) -> dict[str, TensorInfo]:
     """Turns the header's records into TensorInfo, in file order.
 
-    Raises ArtifactError naming the first bad tensor.
+    Raises ArtifactError for a part of a split model, and naming the first bad tensor.
     """
+    parts = header.metadata.get("split.count", 1)
+    if parts not in (0, 1):
+        where, expected = "metadata key 'split.count'", "a whole model in one file"
+        raise ArtifactError(path, where, expected, f"one of {describe(parts)} parts; join them first")
     tensors = {record.name: check_tensor(path, record, header, file_size) for record in header.tensors}
     check_overlaps(path, tensors.values())
     return tensors

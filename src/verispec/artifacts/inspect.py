@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from verispec.artifacts.digests import descriptor_sha256
-from verispec.artifacts.gguf import check_tensors, map_file
+from verispec.artifacts.gguf import check_file, map_file
 from verispec.artifacts.gguf_header import GgufHeader, MetadataValue, TensorRecord, read_header
 from verispec.artifacts.tensor_types import TYPES_BY_ID, type_name
 from verispec.errors import ArtifactError
@@ -115,7 +115,7 @@ def describe_file(path: Path, size: int, header: GgufHeader, digest: str) -> Ins
 def find_faults(path: Path, header: GgufHeader, size: int) -> list[str]:
     """What would make opening the file fail: the first fault, or nothing."""
     try:
-        check_tensors(path, header, size)
+        check_file(path, header, size)
     except ArtifactError as error:
         return [f"{error.where}: expected {error.expected}, found {error.found}"]
     return []

@@ -117,6 +117,11 @@ class Store:
         except (ValueError, TypeError) as error:
             raise ArtifactError(path, "model name", "a JSON object of known fields", str(error)) from error
 
+    def has_named(self, name: str) -> bool:
+        """Whether ``name`` stands for content that is here."""
+        model = self.named(name)
+        return model is not None and self.has(model.sha256, model.size)
+
     def all_named(self) -> list[NamedModel]:
         """Every named model, by name."""
         found = [self.named(path.stem) for path in sorted(self.names.glob("*.json"))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -90,11 +91,10 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 def largest_file(folder: Path) -> int:
     """Bytes of the largest file below ``folder``: the wheel under way, wherever pip puts it."""
     largest = 0
-    for path in folder.rglob("*"):
-        try:
-            largest = max(largest, path.stat().st_size if path.is_file() else 0)
-        except FileNotFoundError:
-            continue  # pip moves files while we look
+    for parent, _, names in os.walk(folder):  # skips folders that pip removes while we look
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                largest = max(largest, os.stat(os.path.join(parent, name)).st_size)
     return largest
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from verispec.cli.output import JsonOption, print_json, size_text
+
+if TYPE_CHECKING:
+    from verispec.artifacts.store import NamedModel
 
 
 def command(
@@ -27,15 +30,22 @@ def command(
         pull_from_catalog(model, as_json)
 
 
-def pull_from_catalog(name: str, as_json: bool) -> None:
+def fetch(name: str) -> NamedModel:
+    """Fetches a model of the catalogue with a progress bar, unless it is already here."""
     from verispec.artifacts.pull import catalog_model, pull
     from verispec.artifacts.store import Store
     from verispec.cli.progress import ProgressBar
 
-    wanted = catalog_model(name)
-    store = Store()
     with ProgressBar(name) as bar:
-        entry = pull(wanted, store, bar)
+        return pull(catalog_model(name), Store(), bar)
+
+
+def pull_from_catalog(name: str, as_json: bool) -> None:
+    from verispec.artifacts.catalog import CATALOG
+    from verispec.artifacts.store import Store
+
+    entry = fetch(name)
+    store, wanted = Store(), CATALOG[name]
     path = store.blob_path(entry.sha256)
     if as_json:
         print_json({"name": name, "path": str(path), "sha256": entry.sha256, "size": entry.size})
