@@ -54,8 +54,8 @@ void bind_weights(nb::module_& m) {
           [](const std::string& type, int64_t outputs, int64_t inputs) {
             return Weights::packed_size(type_named(type), outputs, inputs);
           },
-          nb::arg("type"), nb::arg("outputs"), nb::arg("inputs"))
-      .def("pack", pack, nb::arg("type"), nb::arg("outputs"), nb::arg("inputs"), nb::arg("data").noconvert(),
+          nb::arg("kind"), nb::arg("outputs"), nb::arg("inputs"))
+      .def("pack", pack, nb::arg("kind"), nb::arg("outputs"), nb::arg("inputs"), nb::arg("data").noconvert(),
            nb::arg("pool"))
       .def_prop_ro("used", &Weights::used);
 }

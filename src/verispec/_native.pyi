@@ -1,0 +1,193 @@
+"""Types of the native extension. Rows are float32 ``[rows, width]``; a program names its buffers by int handles.
+
+Every function raises ValueError that says what was wrong, what was expected and what was found.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+arithmetic_version: str
+"""Names the bits the kernels produce; results of another version are not comparable."""
+
+def compiler() -> str:
+    """The compiler that built the extension."""
+
+def cpu_features() -> list[str]:
+    """Instruction-set extensions of this CPU that kernels know of."""
+
+def available_isas() -> list[str]:
+    """Instruction sets the kernels can use here, best first: of ``avx512``, ``avx2``, ``portable``."""
+
+def resolve_isa(name: str | None = None) -> str:
+    """``name``, or what VERISPEC_ISA names, or the best of this CPU. ValueError when it is not available."""
+
+class ThreadPool:
+    """Persistent threads, the calling one included. Runs of several programs queue up."""
+
+    def __init__(self, threads: int) -> None: ...
+    @property
+    def threads(self) -> int: ...
+
+class Workspace:
+    """Scratch memory shared by programs that never run at the same time."""
+
+    def __init__(self) -> None: ...
+    @property
+    def nbytes(self) -> int: ...
+
+class Vector:
+    """A norm weight or a bias: a copy of float32 ``data``."""
+
+    def __init__(self, data: npt.NDArray[np.float32]) -> None: ...
+    def __len__(self) -> int: ...
+
+class Matrix:
+    """A packed weight matrix [outputs, inputs]."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def inputs(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+class Weights:
+    """Room for ``capacity`` bytes of packed matrices, committed as they are packed."""
+
+    def __init__(self, capacity: int) -> None: ...
+    @staticmethod
+    def packed_size(kind: str, outputs: int, inputs: int) -> int:
+        """Bytes a matrix takes of the capacity."""
+
+    def pack(
+        self, kind: str, outputs: int, inputs: int, data: npt.NDArray[np.uint8], pool: ThreadPool
+    ) -> Matrix:
+        """Packs a matrix from its bytes in a GGUF file, ``data`` uint8 [nbytes].
+
+        Pages of a read-only private file mapping are dropped once packed.
+        """
+
+    @property
+    def used(self) -> int: ...
+
+class RopeTable:
+    """Cosines and sines of a rotary embedding for positions below ``positions``."""
+
+    def __init__(
+        self, inverse_frequencies: Sequence[float], magnitude: float, interleaved: bool, positions: int
+    ) -> None: ...
+    @property
+    def positions(self) -> int: ...
+    @property
+    def pairs(self) -> int: ...
+
+class KvCache:
+    """Keys and values of ``slots`` sequences; ``layers`` are (kv_heads, head_dim, positions kept).
+
+    A layer that keeps fewer than ``positions`` is a ring. Memory is committed as positions are written.
+    """
+
+    def __init__(self, slots: int, positions: int, layers: Sequence[tuple[int, int, int]]) -> None: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def positions(self) -> int: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def nbytes(self) -> int:
+        """Reserved bytes, committed or not."""
+
+    @property
+    def closed(self) -> bool: ...
+    def kept(self, layer: int) -> int:
+        """Positions the layer holds: what was asked for, in whole blocks of 16."""
+
+    def discard_slot(self, slot: int) -> None:
+        """Gives a slot's memory back to the system."""
+
+    def close(self) -> None:
+        """Frees all memory at once; programs on this cache can no longer run."""
+
+class Program:
+    """A pass over ``rows`` rows with ``outputs`` outputs: recorded, finished, then run at will."""
+
+    def __init__(
+        self,
+        pool: ThreadPool,
+        workspace: Workspace,
+        rows: int,
+        outputs: int,
+        logits: bool = False,
+        isa: str | None = None,
+    ) -> None: ...
+    def input(self, width: int) -> int:
+        """A buffer whose contents every run is given."""
+
+    def embedding(self, table: Matrix, scale: float) -> int: ...
+    def linear(
+        self, x: int, weights: Sequence[Matrix], biases: Sequence[Vector | None] = ()
+    ) -> list[int]: ...
+    def rms_norm(self, x: int, weight: Vector | None, epsilon: float, groups: int = 1) -> int: ...
+    def rope(self, x: int, heads: int, table: RopeTable) -> int:
+        """Rotates in place; the handle given names the rotated value from then on."""
+
+    def attention(
+        self,
+        q: int,
+        k: int,
+        v: int,
+        cache: KvCache,
+        layer: int,
+        heads: int,
+        scale: float,
+        window: int = 0,
+        softcap: float = 0.0,
+    ) -> int: ...
+    def add(self, a: int, b: int) -> int: ...
+    def swiglu(self, gate: int, up: int) -> int: ...
+    def geglu(self, gate: int, up: int) -> int: ...
+    def scale(self, x: int, factor: float) -> int: ...
+    def softcap(self, x: int, cap: float) -> int: ...
+    def select_outputs(self, x: int) -> int: ...
+    def tap(self, x: int, name: int) -> None: ...
+    def output_head(
+        self, x: int, weight: Matrix, bias: Vector | None = None, softcap: float = 0.0
+    ) -> None: ...
+    def finish(self) -> None:
+        """Plans phases and memory; nothing can be recorded afterwards."""
+
+    def run(
+        self,
+        tokens: npt.NDArray[np.int32],
+        positions: npt.NDArray[np.int32],
+        slots: npt.NDArray[np.int32],
+        output_rows: npt.NDArray[np.int32],
+        inputs: Sequence[npt.NDArray[np.float32]] = (),
+    ) -> None:
+        """Evaluates the pass without the interpreter lock. RuntimeError while the workspace is in use."""
+
+    @property
+    def argmax(self) -> list[int]:
+        """Of each output row: the token of the greatest logit, lowest id on a tie, before the soft-cap."""
+
+    def logits(self) -> npt.NDArray[np.float32]:
+        """[outputs, vocabulary]: a view that holds until the workspace runs again."""
+
+    def hidden(self, name: int) -> npt.NDArray[np.float32]:
+        """A tapped buffer: a view that holds until the workspace runs again."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def isa(self) -> str: ...
+    @property
+    def workspace_bytes(self) -> int: ...
+    def phases(self) -> list[str]:
+        """One line a phase: its operations and its number of chunks."""

@@ -1,0 +1,83 @@
+"""Weights of a GGUF file in the native kernels' layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from verispec import _native
+from verispec.artifacts.gguf import GgufFile, TensorInfo
+from verispec.errors import UnsupportedError
+
+PLAIN_TYPES = ("F32", "F16", "BF16")
+"""Types a vector (a norm weight or a bias) may have."""
+
+
+@dataclass(frozen=True)
+class NativeWeights:
+    """Packed matrices and float32 vectors by the name of their tensor."""
+
+    matrices: dict[str, _native.Matrix]
+    vectors: dict[str, _native.Vector]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a pass can read: all packed matrices."""
+        return sum(matrix.nbytes for matrix in self.matrices.values())
+
+
+def packed_bytes(file: GgufFile, names: Iterable[str]) -> int:
+    """Bytes that the matrices among the named tensors take once packed."""
+    tensors = (file.tensors[name] for name in names)
+    return sum(_packed_size(tensor) for tensor in tensors if len(tensor.shape) == 2)
+
+
+def load_weights(
+    file: GgufFile,
+    names: Iterable[str],
+    pool: _native.ThreadPool,
+    progress: Callable[[int], None] | None = None,
+) -> NativeWeights:
+    """Packs the named tensors in the order given, which should be the order a pass reads them in.
+
+    File pages are dropped as they are packed, so no second copy of a model is ever resident. ``progress`` is
+    told each tensor's bytes in the file when it is done. Raises UnsupportedError for a vector of a quantised
+    type or a tensor of more than two dimensions.
+    """
+    names = list(names)
+    store = _native.Weights(packed_bytes(file, names))
+    weights = NativeWeights({}, {})
+    for name in names:
+        tensor = file.tensors[name]
+        if len(tensor.shape) == 2:
+            rows, columns = tensor.shape
+            weights.matrices[name] = store.pack(tensor.type.name, rows, columns, file.data(name), pool)
+        else:
+            weights.vectors[name] = _native.Vector(_vector_values(file, tensor))
+        file.release(name)
+        if progress is not None:
+            progress(tensor.nbytes)
+    return weights
+
+
+def _packed_size(tensor: TensorInfo) -> int:
+    rows, columns = tensor.shape
+    return _native.Weights.packed_size(tensor.type.name, rows, columns)
+
+
+def _vector_values(file: GgufFile, tensor: TensorInfo) -> npt.NDArray[np.float32]:
+    """The values of a one-dimensional tensor, float32; every supported type converts exactly."""
+    kind = tensor.type.name
+    if len(tensor.shape) != 1 or kind not in PLAIN_TYPES:
+        raise UnsupportedError(
+            "tensor-form",
+            f"{file.path}: tensor {tensor.name}: shape {tensor.shape}, type {kind}",
+            f"Matrices of any type and vectors of type {', '.join(PLAIN_TYPES)} can be used.",
+        )
+    data = file.data(tensor.name)
+    if kind == "BF16":
+        return np.ascontiguousarray((data.view("<u2").astype(np.uint32) << 16).view(np.float32))
+    return np.ascontiguousarray(data.view("<f4" if kind == "F32" else "<f2"), dtype=np.float32)
