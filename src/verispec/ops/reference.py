@@ -36,10 +36,14 @@ Weights = Mapping[str, Matrix]
 
 @dataclass
 class Cache:
-    """Keys and values of every layer and sequence slot by position, as float16."""
+    """Keys and values of every layer and sequence slot by position.
 
-    keys: dict[tuple[int, int, int], npt.NDArray[np.float16]] = field(default_factory=dict)
-    values: dict[tuple[int, int, int], npt.NDArray[np.float16]] = field(default_factory=dict)
+    ``dtype`` is float16 by the contract; comparisons with peers that keep float32 set it to that.
+    """
+
+    keys: dict[tuple[int, int, int], npt.NDArray[np.floating]] = field(default_factory=dict)
+    values: dict[tuple[int, int, int], npt.NDArray[np.floating]] = field(default_factory=dict)
+    dtype: type[np.floating] = np.float16
 
 
 @dataclass(frozen=True)
@@ -135,8 +139,8 @@ class ReferenceOperations(Operations[Array]):
         rows = range(q.shape[0])
         for row in rows:
             key = self._address(spec.layer, row)
-            self._cache.keys[key] = k[row].reshape(spec.kv_heads, -1).astype(np.float16)
-            self._cache.values[key] = v[row].reshape(spec.kv_heads, -1).astype(np.float16)
+            self._cache.keys[key] = k[row].reshape(spec.kv_heads, -1).astype(self._cache.dtype)
+            self._cache.values[key] = v[row].reshape(spec.kv_heads, -1).astype(self._cache.dtype)
         return np.stack([self._attend(q[row], row, spec) for row in rows]).reshape(q.shape)
 
     def _address(self, layer: int, row: int) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""Weights of a GGUF file as the reference operations take them: dequantised to float32 by the ``gguf`` package."""
+"""Weights of a GGUF file for the reference operations: dequantised to float32 by the ``gguf`` package."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def reference_matrix(file: GgufFile, name: str) -> Matrix:
     return Matrix(values.astype(np.float32, copy=False).reshape(rows, -1), tensor.type.is_quantised)
 
 
-def storage_type(type_name: str) -> type[np.generic]:
+def storage_type(type_name: str) -> np.dtype[np.generic]:
     """The numpy type in which ``gguf.quants`` takes the bytes of a tensor type."""
-    return {"F32": np.float32, "F16": np.float16}.get(type_name, np.uint8)
+    return np.dtype({"F32": "<f4", "F16": "<f2"}.get(type_name, "u1"))
 
 
 def reference_weights(file: GgufFile, names: Iterable[str]) -> dict[str, Matrix]:
