@@ -13,7 +13,7 @@ inline void argmax(const float* x, int64_t n, float* value, int64_t* index) {
   I32x16 step = I32x16::set1(0);
   const I32x16 one = I32x16::set1(1);
   for (int64_t i = 0; i < n; i += 16, step = step + one) {
-    const F32x16 v = i + 16 <= n ? F32x16::load(x + i) : load_first(x + i, n - i, -__builtin_inff());
+    const F32x16 v = load_first(x + i, n - i, -__builtin_inff());
     const Mask16 greater = v > best;
     best = select(greater, v, best);
     best_step = select(greater, from_bits(step), best_step);

@@ -24,7 +24,7 @@ struct QueryGroup {
   int stride;  // head_dim rounded up to 16
   int64_t first[kMaxGroupRows];  // visible positions [first, last]
   int64_t last[kMaxGroupRows];
-  float greatest[kMaxGroupRows];
+  float greatest[kMaxGroupRows + 16];  // a tile loads and stores sixteen
   alignas(64) float lane_sums[kMaxGroupRows][16];
   alignas(64) float query[kGroupFloats];  // scaled
   alignas(64) float sums[kGroupFloats];
@@ -48,84 +48,99 @@ inline KeyRange visible_keys(const QueryGroup& group, int row, int64_t step) {
           static_cast<int>(end > kStepKeys ? kStepKeys : end < 0 ? 0 : end)};
 }
 
-// One row's softmax over a step: its scores become weights; returns the new greatest score.
-inline float weigh_keys(float* scores, KeyRange keys, float softcap, float greatest, F32x16* weight_sum) {
+// Scores as the softmax sees them: capped, and -inf where the row may not look.
+inline void hide_keys(float* scores, KeyRange keys, float softcap) {
   const F32x16 hidden = F32x16::set1(-__builtin_inff());
-  F32x16 s[kStepBlocks];
   for (int b = 0; b < kStepBlocks; ++b) {
     const int begin = keys.begin - b * kKeyBlock;
     const int end = keys.end - b * kKeyBlock;
-    if (begin >= kKeyBlock || end <= 0) {
-      s[b] = hidden;
-      continue;
+    F32x16 s = hidden;
+    if (begin < kKeyBlock && end > 0) {
+      s = F32x16::load(scores + b * kKeyBlock);
+      if (softcap != 0.0f) s = softcap_lanes(s, F32x16::set1(softcap));
+      s = select(lanes(begin > 0 ? begin : 0, end < kKeyBlock ? end : kKeyBlock), s, hidden);
     }
-    s[b] = F32x16::load(scores + b * kKeyBlock);
-    if (softcap != 0.0f) s[b] = softcap_lanes(s[b], F32x16::set1(softcap));
-    if (begin > 0 || end < kKeyBlock)
-      s[b] = select(lanes(begin > 0 ? begin : 0, end < kKeyBlock ? end : kKeyBlock), s[b], hidden);
+    s.store(scores + b * kKeyBlock);
   }
-  const float top = hmax(max(max(s[0], s[1]), max(s[2], s[3])));
-  greatest = greatest > top ? greatest : top;
-  for (int b = 0; b < kStepBlocks; ++b) {
-    s[b] = exp_nonpositive(s[b] - F32x16::set1(greatest));
-    s[b].store(scores + b * kKeyBlock);
-  }
-  *weight_sum = (s[0] + s[1]) + (s[2] + s[3]);
-  return greatest;
 }
 
-// factors[r] = exp(old - new) for a tile's rows, in one vector.
-inline void rescale_factors(const float* old_greatest, const float* new_greatest, float* factors) {
-  exp_nonpositive(F32x16::load(old_greatest) - F32x16::load(new_greatest)).store(factors);
+// The softmax of a tile's rows over one step: scores become weights, the rows' greatest scores and lane sums
+// move on, factors[r] is what the rows' sums so far are worth now. Loops run over all rows stage by stage,
+// because one row is a long chain of dependent operations.
+template <int Rows>
+inline void weigh_keys(float (*scores)[kStepKeys], const KeyRange* visible, float softcap, QueryGroup& group,
+                       int at, float* factors) {
+  alignas(64) float tops[16];
+  F32x16::set1(-__builtin_inff()).store(tops);
+  for (int r = 0; r < Rows; ++r) {
+    if (visible[r].begin >= visible[r].end) continue;
+    if (softcap != 0.0f || visible[r].begin > 0 || visible[r].end < kStepKeys)
+      hide_keys(scores[r], visible[r], softcap);
+    const F32x16 low = max(F32x16::load(scores[r]), F32x16::load(scores[r] + 16));
+    const F32x16 high = max(F32x16::load(scores[r] + 32), F32x16::load(scores[r] + 48));
+    tops[r] = hmax(max(low, high));
+  }
+  const F32x16 before = F32x16::load(group.greatest + at);
+  const F32x16 greatest = max(before, F32x16::load(tops));
+  greatest.store(group.greatest + at);  // lanes past the tile keep their value
+  exp_nonpositive(before - greatest).store(factors);
+  for (int r = 0; r < Rows; ++r) {
+    if (visible[r].begin >= visible[r].end) continue;
+    const F32x16 top = F32x16::set1(group.greatest[at + r]);
+    F32x16 weights[kStepBlocks];
+    for (int b = 0; b < kStepBlocks; ++b) {
+      weights[b] = exp_nonpositive(F32x16::load(scores[r] + b * kKeyBlock) - top);
+      weights[b].store(scores[r] + b * kKeyBlock);
+    }
+    const F32x16 sum = (weights[0] + weights[1]) + (weights[2] + weights[3]);
+    float* sums = group.lane_sums[at + r];
+    fma(F32x16::load(sums), F32x16::set1(factors[r]), sum).store(sums);
+  }
+}
+
+// out * factors + weights * values for the rows of a tile. Keys that every row sees go through the register
+// tile; what some rows see before or after goes row by row.
+template <int Rows, typename Element>
+inline void add_visible_values(const KeyStep<Element>& keys, const KeyRange* visible,
+                               const float (*weights)[kStepKeys], float* factors, float* sums, int stride) {
+  KeyRange common{0, kStepKeys};
+  for (int r = 0; r < Rows; ++r) {
+    if (visible[r].begin > common.begin) common.begin = visible[r].begin;
+    if (visible[r].end < common.end) common.end = visible[r].end;
+  }
+  const bool shared = common.begin < common.end;
+  for (int r = 0; r < Rows; ++r) {
+    const int end = shared ? common.begin : visible[r].end;
+    if (visible[r].begin >= end) continue;
+    add_values<1>(keys, visible[r].begin, end, weights + r, factors + r, sums + r * stride, stride);
+    factors[r] = 1.0f;
+  }
+  if (!shared) return;
+  add_values<Rows>(keys, common.begin, common.end, weights, factors, sums, stride);
+  const float one = 1.0f;
+  for (int r = 0; r < Rows; ++r)
+    if (common.end < visible[r].end)
+      add_values<1>(keys, common.end, visible[r].end, weights + r, &one, sums + r * stride, stride);
 }
 
 // Rows [at, at + Rows) of the group over one step.
 template <int Rows, typename Element>
 inline void attend_tile(const KeyStep<Element>& keys, int64_t step, float softcap, QueryGroup& group, int at) {
   KeyRange visible[Rows];
-  KeyRange any{kStepKeys, 0}, common{0, kStepKeys};
+  KeyRange any{kStepKeys, 0};
   for (int r = 0; r < Rows; ++r) {
     const KeyRange v = visible[r] = visible_keys(group, at + r, step);
-    common = {v.begin > common.begin ? v.begin : common.begin, v.end < common.end ? v.end : common.end};
-    if (v.begin < v.end)
-      any = {v.begin < any.begin ? v.begin : any.begin, v.end > any.end ? v.end : any.end};
+    if (v.begin >= v.end) continue;
+    any = {v.begin < any.begin ? v.begin : any.begin, v.end > any.end ? v.end : any.end};
   }
   if (any.begin >= any.end) return;
-
+  const int64_t start = static_cast<int64_t>(at) * group.stride;
   alignas(64) float scores[Rows][kStepKeys];
-  score_blocks<Rows>(keys, any.begin / kKeyBlock, (any.end + kKeyBlock - 1) / kKeyBlock,
-                     group.query + static_cast<int64_t>(at) * group.stride, group.stride, scores);
-
-  alignas(64) float old_greatest[16] = {}, new_greatest[16] = {}, factors[16];
-  F32x16 weight_sums[Rows];
-  for (int r = 0; r < Rows; ++r) {
-    if (visible[r].begin >= visible[r].end) continue;
-    old_greatest[r] = group.greatest[at + r];
-    new_greatest[r] = weigh_keys(scores[r], visible[r], softcap, old_greatest[r], &weight_sums[r]);
-    group.greatest[at + r] = new_greatest[r];
-  }
-  rescale_factors(old_greatest, new_greatest, factors);
-  for (int r = 0; r < Rows; ++r) {
-    if (visible[r].begin >= visible[r].end) continue;
-    float* sums = group.lane_sums[at + r];
-    fma(F32x16::load(sums), F32x16::set1(factors[r]), weight_sums[r]).store(sums);
-  }
-
-  // Keys that every row sees go through the register tile; what some rows see before or after, row by row.
-  float* sums = group.sums + static_cast<int64_t>(at) * group.stride;
-  const bool shared = common.begin < common.end;
-  for (int r = 0; r < Rows; ++r) {
-    const int end = shared ? common.begin : visible[r].end;
-    if (visible[r].begin >= end) continue;
-    add_values<1>(keys, visible[r].begin, end, scores + r, factors + r, sums + r * group.stride, group.stride);
-    factors[r] = 1.0f;
-  }
-  if (!shared) return;
-  add_values<Rows>(keys, common.begin, common.end, scores, factors, sums, group.stride);
-  const float one = 1.0f;
-  for (int r = 0; r < Rows; ++r)
-    if (common.end < visible[r].end)
-      add_values<1>(keys, common.end, visible[r].end, scores + r, &one, sums + r * group.stride, group.stride);
+  alignas(64) float factors[16];
+  score_blocks<Rows>(keys, any.begin / kKeyBlock, (any.end + kKeyBlock - 1) / kKeyBlock, group.query + start,
+                     group.stride, scores);
+  weigh_keys<Rows>(scores, visible, softcap, group, at, factors);
+  add_visible_values<Rows>(keys, visible, scores, factors, group.sums + start, group.stride);
 }
 
 template <typename Element>
@@ -157,30 +172,34 @@ inline void attend_step(const KeyStep<Element>& keys, int64_t step, float softca
 // The f16 blocks [begin, end) of a step as they lie in the cache.
 inline KeyStep<uint16_t> stored_step(const KvLayer& cache, int slot, int kv_head, int64_t step, int begin,
                                      int end) {
-  KeyStep<uint16_t> stored{{}, {}, cache.head_dim, cache.head_dim};
+  KeyStep<uint16_t> stored{{}, {}, {}, cache.head_dim, kValuePanel, cache.head_dim};
   for (int b = begin; b < end; ++b) {
     const int64_t offset = block_offset(cache, slot, step * kStepBlocks + b, kv_head);
     stored.keys[b] = cache.keys + offset;
     stored.values[b] = cache.values + offset;
+    stored.next_keys[b] = cache.keys + block_offset(cache, slot, (step + 1) * kStepBlocks + b, kv_head);
   }
   return stored;
 }
 
-inline KeyStep<float> convert_step(const KeyStep<uint16_t>& stored, int begin, int end, int stride,
-                                   ConvertedStep& room) {
-  KeyStep<float> step{{}, {}, stored.head_dim, stride};
+// The same in f32. Values are laid out by panels of dimensions: rows a power of two apart would compete for
+// the same few cache sets.
+inline KeyStep<float> convert_step(const KeyStep<uint16_t>& stored, int begin, int end, ConvertedStep& room) {
+  const int head_dim = stored.head_dim;
+  KeyStep<float> step{{}, {}, {}, head_dim, kStepKeys * kValuePanel, kValuePanel};
   for (int b = begin; b < end; ++b) {
-    float* keys = room.keys + static_cast<int64_t>(b) * kKeyBlock * stored.head_dim;
-    float* values = room.values + static_cast<int64_t>(b) * kKeyBlock * stride;
-    for (int d = 0; d < stored.head_dim; ++d)
+    float* keys = room.keys + static_cast<int64_t>(b) * kKeyBlock * head_dim;
+    float* values = room.values + b * kKeyBlock * kValuePanel;
+    for (int d = 0; d < head_dim; ++d)
       F32x16::from_f16(stored.keys[b] + d * kKeyBlock).store(keys + d * kKeyBlock);
     for (int key = 0; key < kKeyBlock; ++key) {
-      const uint16_t* from = stored.values[b] + key * stored.head_dim;
-      for (int d = 0; d < stride; d += 16) {
+      const uint16_t* from = stored.values[b] + key * head_dim;
+      for (int d = 0; d < head_dim; d += 16) {
         uint16_t part[16] = {};
-        const int count = stored.head_dim - d < 16 ? stored.head_dim - d : 16;
-        std::memcpy(part, from + d, static_cast<size_t>(count) * sizeof(uint16_t));
-        F32x16::from_f16(part).store(values + key * stride + d);
+        const bool whole = d + 16 <= head_dim;
+        for (int i = d; !whole && i < head_dim; ++i) part[i - d] = from[i];
+        F32x16::from_f16(whole ? from + d : part)
+            .store(values + d / kValuePanel * step.panel_stride + key * kValuePanel + d % kValuePanel);
       }
     }
     step.keys[b] = keys;
@@ -209,7 +228,7 @@ inline void attend_group(const KvLayer& cache, const AttentionShape& shape, int 
     if (direct) {
       attend_step(stored, step, shape.softcap, group);
     } else {
-      attend_step(convert_step(stored, begin, end, group.stride, room), step, shape.softcap, group);
+      attend_step(convert_step(stored, begin, end, room), step, shape.softcap, group);
     }
   }
 }
@@ -238,8 +257,7 @@ inline void attention(const KvLayer& cache, const AttentionShape& shape, int m, 
       group.greatest[r] = -__builtin_inff();
       F32x16::zero().store(group.lane_sums[r]);
       for (int d = 0; d < group.stride; d += 16) {
-        const int count = head_dim - d < 16 ? head_dim - d : 16;
-        (load_first(q + element(i) + d, count) * factor).store(group.query + r * group.stride + d);
+        (load_first(q + element(i) + d, head_dim - d) * factor).store(group.query + r * group.stride + d);
         F32x16::zero().store(group.sums + r * group.stride + d);
       }
     }
@@ -247,8 +265,8 @@ inline void attention(const KvLayer& cache, const AttentionShape& shape, int m, 
     for (int r = 0; r < group.rows; ++r) {
       const F32x16 total = F32x16::set1(hsum(F32x16::load(group.lane_sums[r])));
       for (int d = 0; d < head_dim; d += 16) {
-        const int count = head_dim - d < 16 ? head_dim - d : 16;
-        store_first(F32x16::load(group.sums + r * group.stride + d) / total, out + element(begin + r) + d, count);
+        const F32x16 y = F32x16::load(group.sums + r * group.stride + d) / total;
+        store_first(y, out + element(begin + r) + d, head_dim - d);
       }
     }
     begin += group.rows;

@@ -29,14 +29,24 @@ constexpr int kValueTile = 1;
 inline F32x16 load_lanes(const uint16_t* p) { return F32x16::from_f16(p); }
 inline F32x16 load_lanes(const float* p) { return F32x16::load(p); }
 
-// The blocks of one step: keys[b] is [head_dim][16], values[b] is [16][value_stride]; Element is f16 as
-// stored, or f32 where a wide tile has converted them once.
+// The cache is read from memory once per pass: each product fetches what the next one will read. Converted
+// steps are in the inner caches already.
+inline void fetch_ahead(const uint16_t* p) { __builtin_prefetch(p); }
+inline void fetch_ahead(const float*) {}
+
+constexpr int kValuePanel = 64;  // head dimensions that lie together in converted values
+
+// The blocks of one step; Element is f16 as stored, or f32 where a wide tile has converted them once.
+// keys[b] is [head_dim][16]; dimension d of a key's value lies at
+// values[b] + d / kValuePanel * panel_stride + key * key_stride + d % kValuePanel.
 template <typename Element>
 struct KeyStep {
   const Element* keys[kStepBlocks];
   const Element* values[kStepBlocks];
+  const Element* next_keys[kStepBlocks];  // of the step that follows; only fetched ahead
   int head_dim;
-  int value_stride;
+  int panel_stride;
+  int key_stride;
 };
 
 // scores[r][16 * b + lane] = sum over d of query[r][d] * key[d], for blocks [first, first + Blocks).
@@ -48,7 +58,10 @@ inline void score_tile(const KeyStep<Element>& step, int first, const float* que
     for (int b = 0; b < Blocks; ++b) sums[r][b] = F32x16::zero();
   for (int d = 0; d < step.head_dim; ++d) {
     F32x16 key[Blocks];
-    for (int b = 0; b < Blocks; ++b) key[b] = load_lanes(step.keys[first + b] + d * kKeyBlock);
+    for (int b = 0; b < Blocks; ++b) {
+      key[b] = load_lanes(step.keys[first + b] + d * kKeyBlock);
+      fetch_ahead(step.values[first + b] + d * kKeyBlock);
+    }
     for (int r = 0; r < Rows; ++r) {
       const F32x16 q = F32x16::set1(query[r * query_stride + d]);
       for (int b = 0; b < Blocks; ++b) sums[r][b] = fma(key[b], q, sums[r][b]);
@@ -74,9 +87,11 @@ inline void value_tile(const KeyStep<Element>& step, int begin, int end, int dim
   for (int r = 0; r < Rows; ++r)
     for (int v = 0; v < Vectors; ++v)
       held[r][v] = F32x16::load(sums + r * stride + 16 * v) * F32x16::set1(factors[r]);
+  const int offset = dimension / kValuePanel * step.panel_stride + dimension % kValuePanel;
   for (int key = begin; key < end; ++key) {
-    const Element* row = step.values[key / kKeyBlock] +
-                         static_cast<int64_t>(key % kKeyBlock) * step.value_stride + dimension;
+    const int from = key % kKeyBlock * step.key_stride + offset;
+    const Element* row = step.values[key / kKeyBlock] + from;
+    for (int v = 0; v < Vectors; v += 2) fetch_ahead(step.next_keys[key / kKeyBlock] + from + 16 * v);
     F32x16 value[Vectors];
     for (int v = 0; v < Vectors; ++v) value[v] = load_lanes(row + 16 * v);
     for (int r = 0; r < Rows; ++r) {

@@ -28,7 +28,7 @@ inline void store_kv(const KvLayer& cache, int slot, int64_t position, const flo
       load_first(key + d, count).to_f16(rounded);
       for (int i = 0; i < count; ++i) keys[(d + i) * kKeyBlock] = rounded[i];
       load_first(value + d, count).to_f16(rounded);
-      std::memcpy(values + d, rounded, static_cast<size_t>(count) * sizeof(uint16_t));
+      for (int i = 0; i < count; ++i) values[d + i] = rounded[i];
     }
   }
 }

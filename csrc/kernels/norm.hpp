@@ -16,7 +16,7 @@ inline float sum_of_squares(const float* x, int64_t n) {
     }
   }
   for (int part = 0; i < n; i += 16, ++part) {
-    const F32x16 v = load_first(x + i, n - i < 16 ? n - i : 16);
+    const F32x16 v = load_first(x + i, n - i);
     sums[part] = fma(v, v, sums[part]);
   }
   return hsum((sums[0] + sums[2]) + (sums[1] + sums[3]));

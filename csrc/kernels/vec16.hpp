@@ -38,18 +38,20 @@ inline F32x16& operator*=(F32x16& a, F32x16 b) { return a = a * b; }
 // fnma(a, b, c) = c - a * b, rounded once.
 inline F32x16 fnma(F32x16 a, F32x16 b, F32x16 c) { return fma(-a, b, c); }
 
-// The first n lanes (0 <= n <= 16) from memory, `fill` in the rest.
+// The first n lanes from memory (all sixteen when n >= 16), `fill` in the rest; n >= 0.
 inline F32x16 load_first(const float* p, int64_t n, float fill = 0.0f) {
-  float lanes[16];
+  if (n >= 16) return F32x16::load(p);
+  alignas(64) float lanes[16];
   for (int i = 0; i < 16; ++i) lanes[i] = fill;
-  std::memcpy(lanes, p, static_cast<size_t>(n) * sizeof(float));
+  for (int i = 0; i < n; ++i) lanes[i] = p[i];
   return F32x16::load(lanes);
 }
 
 inline void store_first(F32x16 v, float* p, int64_t n) {
-  float lanes[16];
+  if (n >= 16) return v.store(p);
+  alignas(64) float lanes[16];
   v.store(lanes);
-  std::memcpy(p, lanes, static_cast<size_t>(n) * sizeof(float));
+  for (int i = 0; i < n; ++i) p[i] = lanes[i];
 }
 
 }  // namespace verispec::VERISPEC_ISA_NS
