@@ -39,17 +39,19 @@ def command(
 
 
 def find_obstacles(path: Path) -> list[str]:
-    """Why no graph of verispec's runs the file; nothing when one does."""
+    """Why verispec cannot run the file: its graph, its tensors or its tokeniser; nothing when it can."""
     from verispec.artifacts.gguf import GgufFile
     from verispec.errors import ArtifactError
     from verispec.models.hyperparameters import read_hyperparameters
     from verispec.models.tensors import EMBEDDING, check_tensors
+    from verispec.text.tokenizer import Tokenizer
 
     with GgufFile.open(path) as file:
         try:
             embedding = file.tensors.get(EMBEDDING)
             vocabulary = embedding.shape[0] if embedding else 0
             check_tensors(path, read_hyperparameters(path, file.metadata, vocabulary), file.tensors)
+            Tokenizer.from_gguf(file.metadata, str(path))
         except ArtifactError as error:
             return [f"{error.where}: expected {error.expected}, found {error.found}"]
     return []
