@@ -10,11 +10,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NoReturn
 
 from jinja2 import Template, TemplateError, TemplateSyntaxError
 
-from verispec.errors import ArtifactError, OptionError, UnsupportedError
+from verispec.errors import ArtifactError, OptionError
 from verispec.text.template_sandbox import (
     CHARACTERS_A_STEP,
     MAX_TEMPLATE_CHARACTERS,
@@ -23,11 +24,12 @@ from verispec.text.template_sandbox import (
     active_budget,
 )
 from verispec.text.tokenizer import Tokenizer
+from verispec.text.vocabulary import PREFIX
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 KEY = "tokenizer.chat_template"
-NAMES = ("bos", "eos", "unk", "pad", "sep", "mask")  # as templates call them: bos_token and so on
-SPECIAL_NAMES = dict(zip(NAMES, ("bos", "eos", "unknown", "padding", "seperator", "mask"), strict=True))
+# what templates call special tokens (bos_token and so on), and what files do
+NAMES = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding", "sep": "seperator", "mask": "mask"}
 
 # Text that a rendering may make: this much, and some times what it was given.
 OUTPUT_CHARACTERS = 1 << 20
@@ -37,41 +39,41 @@ Message = Mapping[str, Any]
 
 
 class ChatTemplate:
-    """One file's template. Use ``ChatTemplate.from_gguf``."""
+    """One file's template, compiled at its first use. ``ChatTemplate.from_gguf`` makes it."""
 
-    def __init__(self, template: str, tokenizer: Tokenizer, source: str = "chat template") -> None:
-        """Compiles ``template``. Raises ArtifactError naming ``source`` when it is not a usable template."""
-        self.text = template
+    def __init__(self, text: str, names: Mapping[str, str], source: str = "chat template") -> None:
+        """``names``: what the template calls ``bos_token`` and so on. ``source``: the file, for errors."""
+        self.text = text
+        self._names = dict(names)
         self._source = source
-        self._tokenizer = tokenizer
-        self._names = {f"{name}_token": _token_text(tokenizer, SPECIAL_NAMES[name]) for name in NAMES}
-        if len(template) > MAX_TEMPLATE_CHARACTERS:
-            self._fail(f"at most {MAX_TEMPLATE_CHARACTERS} characters", str(len(template)))
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, Any], source: str = "GGUF metadata") -> ChatTemplate | None:
+        """The template in ``metadata``; None when there is none: such a model completes text.
+
+        Raises ArtifactError for one that is no text.
+        """
+        text = metadata.get(KEY)
+        if text is None or text == "":
+            return None
+        if not isinstance(text, str):
+            raise ArtifactError(source, f"metadata key '{KEY}'", "a string", type(text).__name__)
+        return cls(text, {f"{name}_token": _token_text(metadata, key) for name, key in NAMES.items()}, source)
+
+    @cached_property
+    def _template(self) -> Template:
+        """Raises ArtifactError for text that is not a template or uses what templates may not."""
+        if len(self.text) > MAX_TEMPLATE_CHARACTERS:
+            self._fail(f"at most {MAX_TEMPLATE_CHARACTERS} characters", str(len(self.text)))
         sandbox = TemplateSandbox()
         sandbox.filters["tojson"] = _to_json
         sandbox.globals["raise_exception"] = _raise_exception
         try:
-            self._template: Template = sandbox.from_string(template)
+            return sandbox.from_string(self.text)
         except TemplateSyntaxError as error:
             self._fail("a jinja2 template", f"line {error.lineno}: {error.message}")
         except (TemplateError, SyntaxError, RecursionError, MemoryError, ValueError, TypeError) as error:
             self._fail("a chat template", str(error) or type(error).__name__)
-
-    @classmethod
-    def from_gguf(
-        cls, metadata: Mapping[str, object], tokenizer: Tokenizer, source: str = "GGUF metadata"
-    ) -> ChatTemplate:
-        """The template in ``metadata``. Raises UnsupportedError (``no-chat-template``) when there is none."""
-        template = metadata.get(KEY)
-        if template is None or template == "":
-            raise UnsupportedError(
-                "no-chat-template",
-                f"{source}: this model has no chat template: it completes text and does not chat",
-                "Give it plain text to go on with instead of messages",
-            )
-        if not isinstance(template, str):
-            raise ArtifactError(source, f"metadata key '{KEY}'", "a string", type(template).__name__)
-        return cls(template, tokenizer, source)
 
     def render(
         self,
@@ -88,10 +90,12 @@ class ChatTemplate:
         the clock). Raises OptionError for messages that are malformed or that the template refuses.
         """
         _check_messages(messages)
+        template = self._template
         size = sum(len(value) for message in messages for value in message.values() if isinstance(value, str))
         token = active_budget.set(Budget(OUTPUT_CHARACTERS + OUTPUT_GROWTH * size))
         try:
-            return self._write(
+            return _write(
+                template,
                 {
                     "tools": None,
                     "documents": None,
@@ -100,7 +104,7 @@ class ChatTemplate:
                     "strftime_now": (now or datetime.now()).strftime,
                     "messages": [dict(message) for message in messages],
                     "add_generation_prompt": add_generation_prompt,
-                }
+                },
             )
         except RecursionError:
             raise OptionError(f"messages: {self._source}: the chat template recurses too deeply") from None
@@ -109,19 +113,10 @@ class ChatTemplate:
         finally:
             active_budget.reset(token)
 
-    def _write(self, variables: dict[str, Any]) -> str:
-        budget = active_budget.get()
-        parts = []
-        written = 0
-        for part in self._template.generate(variables):
-            written += len(part)
-            budget.check_product(written, 1)
-            parts.append(part)
-        return "".join(parts)
-
     def encode(
         self,
         messages: Sequence[Message],
+        tokenizer: Tokenizer,
         add_generation_prompt: bool = True,
         *,
         now: datetime | None = None,
@@ -132,20 +127,9 @@ class ChatTemplate:
         """
         _check_messages(messages)
         guard = _unused_character(self.text, messages)
-        guarded = [self._guarded(message, guard) for message in messages]
+        guarded = [_guarded(message, guard, tokenizer) for message in messages]
         text = self.render(guarded, add_generation_prompt, now=now, **variables)
-        return self._tokenizer.encode(text, parse_special=True, add_bos=False, guard=guard)
-
-    def _guarded(self, message: Message, guard: str) -> Message:
-        """``message`` with its content's control tokens broken by ``guard``, which encoding removes again."""
-        content: str = message["content"]
-        starts: set[int] = set()
-        for name in self._tokenizer.control_texts:
-            if name in content:
-                starts.update(found.start() for found in re.finditer(f"(?={re.escape(name)})", content))
-        for start in sorted(starts, reverse=True):
-            content = content[: start + 1] + guard + content[start + 1 :]
-        return {**message, "content": content}
+        return tokenizer.encode(text, parse_special=True, add_bos=False, guard=guard)
 
     def _fail(self, expected: str, found: str) -> NoReturn:
         raise ArtifactError(self._source, f"metadata key '{KEY}'", expected, found)
@@ -173,9 +157,35 @@ def _unused_character(template: str, messages: Sequence[Message]) -> str:
     raise OptionError("messages: expected text without Unicode noncharacters, found all of U+FDD0 to U+FDEF")
 
 
-def _token_text(tokenizer: Tokenizer, name: str) -> str:
-    token = tokenizer.vocabulary.special.get(name)
-    return "" if token is None else tokenizer.vocabulary.tokens[token]
+def _guarded(message: Message, guard: str, tokenizer: Tokenizer) -> Message:
+    """``message`` with its content's control tokens broken by ``guard``, which encoding removes again."""
+    content: str = message["content"]
+    starts: set[int] = set()
+    for name in tokenizer.control_texts:
+        if name in content:
+            starts.update(found.start() for found in re.finditer(f"(?={re.escape(name)})", content))
+    for start in sorted(starts, reverse=True):
+        content = content[: start + 1] + guard + content[start + 1 :]
+    return {**message, "content": content}
+
+
+def _write(template: Template, variables: dict[str, Any]) -> str:
+    budget = active_budget.get()
+    parts = []
+    written = 0
+    for part in template.generate(variables):
+        written += len(part)
+        budget.check_product(written, 1)
+        parts.append(part)
+    return "".join(parts)
+
+
+def _token_text(metadata: Mapping[str, Any], name: str) -> str:
+    """The text of a special token that the file names; the tokeniser checks these keys, not the template."""
+    tokens, token = metadata.get(f"{PREFIX}tokens"), metadata.get(f"{PREFIX}{name}_token_id")
+    if isinstance(tokens, list) and isinstance(token, int) and 0 <= token < len(tokens):
+        return str(tokens[token])
+    return ""
 
 
 def _raise_exception(message: object) -> NoReturn:

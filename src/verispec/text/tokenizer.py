@@ -70,7 +70,8 @@ class Tokenizer:
     def control_texts(self) -> dict[str, int]:
         """Texts that are control tokens in template text. One-character ones are never matched in text."""
         tokens = self.vocabulary.tokens
-        return {tokens[token]: token for token in self.vocabulary.of_type(CONTROL) if len(tokens[token]) > 1}
+        control = self.vocabulary.of_type(CONTROL, UNKNOWN)
+        return {tokens[token]: token for token in control if len(tokens[token]) > 1}
 
     def encode(
         self, text: str, *, parse_special: bool = False, add_bos: bool | None = None, guard: str = ""
