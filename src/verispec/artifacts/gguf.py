@@ -90,6 +90,7 @@ class GgufFile:
 
         ``remembered=False`` reads every byte again, for a check that trusts nothing.
         """
+        self._check_open()
         if self._digest is None or not remembered:
             self._digest = descriptor_sha256(self._descriptor, remembered=remembered)
         return self._digest
@@ -109,7 +110,12 @@ class GgufFile:
     ) -> None:
         self.close()
 
+    def _check_open(self) -> None:
+        if self._descriptor < 0:
+            raise ValueError(f"{self.path}: the file has been closed")
+
     def _tensor(self, name: str) -> TensorInfo:
+        self._check_open()
         if name not in self.tensors:
             raise ArtifactError(self.path, f"tensor {name!r}", "a tensor of that name", "none")
         return self.tensors[name]
