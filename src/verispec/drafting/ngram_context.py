@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from verispec.drafting.confidence import unseen_cases
+from verispec.drafting.context_trie import ROOT, ContextTrie
 from verispec.drafting.contract import Proposal
 from verispec.drafting.history import HistoryDrafter
-
-_TOKEN_BITS = 32
 
 
 class NgramContextDrafter(HistoryDrafter):
@@ -24,61 +23,60 @@ class NgramContextDrafter(HistoryDrafter):
         self._ngram_min = ngram_min
         self._ngram_max = ngram_max
         self._p_min = p_min
+        self._unseen = [0.0, *(unseen_cases(length) for length in range(1, ngram_max + 1))]
         self._clear()
 
     def _clear(self) -> None:
-        # An n-gram is one integer, its tokens in order; index n holds those of n tokens.
-        orders = range(self._ngram_max + 2)
-        self._counts: list[dict[int, int]] = [{} for _ in orders]
-        self._followed: list[dict[int, int]] = [{} for _ in orders]
-        self._likeliest: list[dict[int, int]] = [{} for _ in orders]
+        self._trie = ContextTrie()
+        self._contexts = [ROOT]
+        # By node: how often it occurred, how often something followed it, and the child that did most often.
+        self._occurred = [0]
+        self._followed = [0]
+        self._likeliest = [ROOT]
 
     def _index(self, start: int) -> None:
-        tokens = self._tokens
-        for end in range(max(start, 1), len(tokens)):
-            token, context = tokens[end], 0
-            for order in range(1, min(self._ngram_max, end) + 1):
-                context |= tokens[end - order] << (_TOKEN_BITS * (order - 1))
-                self._count(order, context, token)
-
-    def _count(self, order: int, context: int, token: int) -> None:
-        counts, followed = self._counts[order], self._followed[order]
-        key = context << _TOKEN_BITS | token
-        count = counts[key] = counts.get(key, 0) + 1
-        followed[context] = followed.get(context, 0) + 1
-        likeliest = self._likeliest[order]
-        best = likeliest.get(context)
-        if best is None or count >= counts[context << _TOKEN_BITS | best]:  # the latest of equals
-            likeliest[context] = token
+        occurred, followed, likeliest = self._occurred, self._followed, self._likeliest
+        for token in self._tokens[start:]:
+            children = self._trie.advance(self._contexts, token)
+            made = [0] * (len(self._trie) - len(occurred))
+            occurred += made
+            followed += made
+            likeliest += made
+            for node, child in zip(self._contexts, children, strict=True):
+                occurred[child] += 1
+                followed[node] += 1
+                if occurred[child] >= occurred[likeliest[node]]:  # the latest of equals
+                    likeliest[node] = child
+            self._contexts = [ROOT, *children[: self._ngram_max]]
 
     def _continue(self, limit: int) -> Proposal:
-        recent = self._tokens[-self._ngram_max :]
+        shorter, last_token = self._trie.shorter, self._trie.last_token
         tokens: list[int] = []
         confidences: list[float] = []
+        length = len(self._contexts) - 1
+        context = self._contexts[length]
         while len(tokens) < limit:
-            token, confidence = self._next(recent)
-            if token is None or confidence < self._p_min:
+            while length and not self._followed[context]:
+                context, length = shorter[context], length - 1
+            if length < self._ngram_min:
                 break
-            tokens.append(token)
+            child = self._likeliest[context]
+            confidence = self._share(context, child, length)
+            if confidence < self._p_min:
+                break
+            tokens.append(last_token[child])
             confidences.append(confidence)
-            recent = [*recent, token][-self._ngram_max :]
+            context, length = (child, length + 1) if length < self._ngram_max else (shorter[child], length)
         return Proposal(tokens, confidences)
 
-    def _next(self, recent: list[int]) -> tuple[int | None, float]:
-        contexts = [0]
-        for order, token in enumerate(reversed(recent)):
-            contexts.append(contexts[-1] | token << (_TOKEN_BITS * order))
-            if contexts[-1] not in self._followed[order + 1]:
-                contexts.pop()
-                break
-        longest = len(contexts) - 1
-        if longest < self._ngram_min:
-            return None, 0.0
-        token = self._likeliest[longest][contexts[longest]]
-        confidence = 0.0
-        for order in range(1, longest + 1):
-            context = contexts[order]
-            unseen = unseen_cases(order)
-            count = self._counts[order].get(context << _TOKEN_BITS | token, 0)
-            confidence = (count + unseen * confidence) / (self._followed[order][context] + unseen)
-        return token, confidence
+    def _share(self, context: int, child: int, length: int) -> float:
+        """Interpolated share of ``child`` among what followed ``context``, a context of ``length`` tokens."""
+        occurred, followed, shorter = self._occurred, self._followed, self._trie.shorter
+        share, weight = 0.0, 1.0
+        while length:
+            unseen = self._unseen[length]
+            total = followed[context] + unseen
+            share += weight * occurred[child] / total
+            weight *= unseen / total
+            context, child, length = shorter[context], shorter[child], length - 1
+        return share

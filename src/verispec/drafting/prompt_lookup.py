@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Literal
 
 from verispec.drafting.confidence import copy_confidence
+from verispec.drafting.context_trie import ROOT, ContextTrie
 from verispec.drafting.contract import Proposal
 from verispec.drafting.history import NOTHING, HistoryDrafter
 
@@ -33,28 +34,32 @@ class PromptLookupDrafter(HistoryDrafter):
         self, ngram_min: int = 1, ngram_max: int = 4, choice: Choice = "recent", p_min: float = 0.0
     ) -> None:
         super().__init__()
-        self._lengths = range(ngram_max, ngram_min - 1, -1)
+        self._ngram_min = ngram_min
+        self._ngram_max = ngram_max
         self._choice = choice
         self._p_min = p_min
-        self._ends: dict[tuple[int, ...], list[int]] = {}
-
-    def _index(self, start: int) -> None:
-        # An n-gram is entered once its next token is known, so that every entry has a continuation.
-        tokens, ends = self._tokens, self._ends
-        for end in range(max(start, 1), len(tokens)):
-            for length in self._lengths:
-                if length <= end:
-                    ends.setdefault(tuple(tokens[end - length : end]), []).append(end)
+        self._clear()
 
     def _clear(self) -> None:
-        self._ends = {}
+        self._trie = ContextTrie()
+        self._contexts = [ROOT]
+        self._places: list[list[int]] = [[]]  # by node: where its continuations start, in order
+
+    def _index(self, start: int) -> None:
+        places, longest = self._places, self._ngram_max
+        for place, token in enumerate(self._tokens[start:], start):
+            for node in self._contexts[self._ngram_min :]:
+                places[node].append(place)
+            children = self._trie.advance(self._contexts[:longest], token)
+            while len(places) < len(self._trie):
+                places.append([])
+            self._contexts = [ROOT, *children]
 
     def _continue(self, limit: int) -> Proposal:
-        tokens = self._tokens
-        for length in self._lengths:
-            ends = self._ends.get(tuple(tokens[-length:])) if length <= len(tokens) else None
-            if ends:
-                return self._copy(*self._choose(ends[-_CANDIDATES:], length), limit)
+        for length in range(len(self._contexts) - 1, self._ngram_min - 1, -1):
+            places = self._places[self._contexts[length]]
+            if places:
+                return self._copy(*self._choose(places[-_CANDIDATES:], length), limit)
         return NOTHING
 
     def _choose(self, ends: list[int], length: int) -> tuple[int, int]:
