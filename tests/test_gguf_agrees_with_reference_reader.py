@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import gguf
@@ -92,6 +93,14 @@ def test_data_is_a_read_only_view(sample: Path) -> None:
     assert view.size == 33 * 4, "the view outlives the file object"
     with pytest.raises(ValueError, match="closed"):
         file.data("vector")
+
+
+def test_a_forgotten_file_closes_itself(sample: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    files = [GgufFile.open(sample) for _ in range(5)]
+    assert len(os.listdir("/proc/self/fd")) > before
+    del files
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_released_pages_come_back(sample: Path) -> None:

@@ -11,6 +11,7 @@ import itertools
 import mmap
 import os
 import stat
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,7 @@ class GgufFile:
         self.metadata: dict[str, MetadataValue] = header.metadata
         self.size = len(mapping)
         self._descriptor = descriptor
+        self._closing = weakref.finalize(self, os.close, descriptor)
         self._mapping = mapping
         self._bytes: NDArray[np.uint8] = np.frombuffer(mapping, dtype=np.uint8)
         self._digest: str | None = None
@@ -70,10 +72,11 @@ class GgufFile:
             raise ArtifactError(path, "file", "a readable GGUF file", found) from error
         try:
             mapping = map_file(path, descriptor)
-            return cls(path, descriptor, mapping, read_header(mapping, path))
+            header = read_header(mapping, path)
         except BaseException:
             os.close(descriptor)
             raise
+        return cls(path, descriptor, mapping, header)
 
     def data(self, name: str) -> NDArray[np.uint8]:
         """The stored bytes of a tensor: a read-only uint8 view [nbytes] of the mapping, no copy."""
@@ -96,11 +99,9 @@ class GgufFile:
         return self._digest
 
     def close(self) -> None:
-        """Closes the file. Views from ``data`` stay valid: the mapping goes when the last of them does."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-            self._bytes = np.empty(0, dtype=np.uint8)
+        """Closes the file. Views from ``data`` stay valid: the mapping goes with the last of them."""
+        self._closing()
+        self._bytes = np.empty(0, dtype=np.uint8)
 
     def __enter__(self) -> GgufFile:
         return self
@@ -111,7 +112,7 @@ class GgufFile:
         self.close()
 
     def _check_open(self) -> None:
-        if self._descriptor < 0:
+        if not self._closing.alive:
             raise ValueError(f"{self.path}: the file has been closed")
 
     def _tensor(self, name: str) -> TensorInfo:
