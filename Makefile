@@ -16,7 +16,12 @@ build:
 test: build
 	$(BIN)/python -m pytest -n 2
 
+# Kernels of one instruction set may share no inline function with other code: the linker keeps one copy of each,
+# which might then be the one that this CPU cannot run.
+ISA_OBJECTS = $(wildcard $(NATIVE)/CMakeFiles/verispec_core.dir/csrc/kernels/isa_*.o)
+
 lint: build
+	@! nm -C $(ISA_OBJECTS) | grep -E ' [WVu] ' | grep -vE 'verispec::(portable|avx2|avx512)::'
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src

@@ -5,9 +5,9 @@
 
 namespace verispec {
 
-void bind_memory(nanobind::module_& m);   // ThreadPool, Workspace, KvCache, RopeTable, Vector
-void bind_weights(nanobind::module_& m);  // Weights, Matrix
-void bind_program(nanobind::module_& m);  // Program
+void bind_memory(nanobind::module_& m);    // ThreadPool, Workspace, KvCache, RopeTable, Vector
+void bind_weights(nanobind::module_& m);   // Weights, Matrix
+void bind_program(nanobind::module_& m);   // Program
 void bind_drafting(nanobind::module_& m);  // SuffixAutomaton
 
 }  // namespace verispec

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "../runtime/kv_cache.hpp"
+#include "../runtime/rope_tables.hpp"
 #include "../runtime/thread_pool.hpp"
 #include "../runtime/weights.hpp"
 #include "../runtime/workspace.hpp"
@@ -35,13 +36,21 @@ void bind_memory(nb::module_& m) {
       .def(nb::init<int>(), nb::arg("threads"))
       .def_prop_ro("threads", &ThreadPool::threads);
 
-  nb::class_<Workspace>(m, "Workspace").def(nb::init<>()).def_prop_ro("nbytes", [](const Workspace& workspace) {
-    return workspace.memory() ? workspace.memory()->size() : 0;
-  });
+  nb::class_<Workspace>(m, "Workspace")
+      .def(nb::init<>())
+      .def_prop_ro("nbytes", [](const Workspace& workspace) {
+        return workspace.memory() ? workspace.memory()->size() : 0;
+      });
 
   nb::class_<Vector>(m, "Vector")
       .def("__init__", make_vector, nb::arg("data").noconvert())
       .def("__len__", &Vector::size);
+
+  nb::class_<RopeTables>(m, "RopeTable")
+      .def(nb::new_(make_rope_tables), nb::arg("inverse_frequencies"), nb::arg("magnitude"),
+           nb::arg("interleaved"), nb::arg("positions"))
+      .def_ro("positions", &RopeTables::positions)
+      .def_prop_ro("pairs", [](const RopeTables& tables) { return tables.table.pairs; });
 
   nb::class_<KvCache>(m, "KvCache")
       .def("__init__", make_cache, nb::arg("slots"), nb::arg("positions"), nb::arg("layers"))

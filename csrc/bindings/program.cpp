@@ -21,10 +21,10 @@ using RowsView = nb::ndarray<nb::numpy, const float, nb::ndim<2>>;
 using MatrixPointer = std::shared_ptr<const Matrix>;
 using VectorPointer = std::shared_ptr<const Vector>;
 
-void make_program(Program* place, std::shared_ptr<ThreadPool> pool, std::shared_ptr<Workspace> workspace, int rows,
-                  int outputs, bool logits, const std::optional<std::string>& isa) {
-  new (place) Program(std::move(pool), std::move(workspace), select_kernels(isa ? isa->c_str() : nullptr), rows,
-                      outputs, logits);
+void make_program(Program* place, std::shared_ptr<ThreadPool> pool, std::shared_ptr<Workspace> workspace,
+                  int rows, int outputs, bool logits, const std::optional<std::string>& isa) {
+  new (place) Program(std::move(pool), std::move(workspace), select_kernels(isa ? isa->c_str() : nullptr),
+                      rows, outputs, logits);
 }
 
 const int32_t* checked_ids(const char* what, const Ids& ids, int expected) {
@@ -40,7 +40,8 @@ void run(Program& program, const Ids& tokens, const Ids& positions, const Ids& s
                      checked_ids("output rows", output_rows, program.outputs()),
                      {}};
   const std::vector<int64_t>& widths = program.input_widths();
-  require_equal("run: number of inputs", static_cast<int64_t>(widths.size()), static_cast<int64_t>(inputs.size()));
+  require_equal("run: number of inputs", static_cast<int64_t>(widths.size()),
+                static_cast<int64_t>(inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string where = "run: input " + std::to_string(i);
     require_equal(where + ": rows", program.rows(), static_cast<int64_t>(inputs[i].shape(0)));
@@ -57,8 +58,8 @@ RowsView to_numpy(const Program::View& view) {
   return RowsView(view.data, {static_cast<size_t>(view.rows), static_cast<size_t>(view.width)}, owner);
 }
 
-BufferId attention(Program& program, BufferId q, BufferId k, BufferId v, std::shared_ptr<KvCache> cache, int layer,
-                   int heads, float scale, int window, float softcap) {
+BufferId attention(Program& program, BufferId q, BufferId k, BufferId v, std::shared_ptr<KvCache> cache,
+                   int layer, int heads, float scale, int window, float softcap) {
   return program.attention(q, k, v, std::move(cache), layer, {heads, window, scale, softcap});
 }
 
@@ -70,8 +71,9 @@ void bind_recording(nb::class_<Program>& program) {
       .def("rms_norm", &Program::rms_norm, nb::arg("x"), nb::arg("weight").none(), nb::arg("epsilon"),
            nb::arg("groups") = 1)
       .def("rope", &Program::rope, nb::arg("x"), nb::arg("heads"), nb::arg("table"))
-      .def("attention", attention, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("cache"), nb::arg("layer"),
-           nb::arg("heads"), nb::arg("scale"), nb::arg("window") = 0, nb::arg("softcap") = 0.0f)
+      .def("attention", attention, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("cache"),
+           nb::arg("layer"), nb::arg("heads"), nb::arg("scale"), nb::arg("window") = 0,
+           nb::arg("softcap") = 0.0f)
       .def("add", &Program::add, nb::arg("a"), nb::arg("b"))
       .def("swiglu", &Program::swiglu, nb::arg("gate"), nb::arg("up"))
       .def("geglu", &Program::geglu, nb::arg("gate"), nb::arg("up"))
@@ -79,23 +81,25 @@ void bind_recording(nb::class_<Program>& program) {
       .def("softcap", &Program::softcap, nb::arg("x"), nb::arg("cap"))
       .def("select_outputs", &Program::select_outputs, nb::arg("x"))
       .def("tap", &Program::tap, nb::arg("x"), nb::arg("name"))
-      .def("output_head", &Program::output_head, nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
-           nb::arg("softcap") = 0.0f);
+      .def("output_head", &Program::output_head, nb::arg("x"), nb::arg("weight"),
+           nb::arg("bias").none() = nb::none(), nb::arg("softcap") = 0.0f);
 }
 
 }  // namespace
 
 void bind_program(nb::module_& m) {
   nb::class_<Program> program(m, "Program");
-  program.def("__init__", make_program, nb::arg("pool"), nb::arg("workspace"), nb::arg("rows"), nb::arg("outputs"),
-              nb::arg("logits") = false, nb::arg("isa").none() = nb::none());
+  program.def("__init__", make_program, nb::arg("pool"), nb::arg("workspace"), nb::arg("rows"),
+              nb::arg("outputs"), nb::arg("logits") = false, nb::arg("isa").none() = nb::none());
   bind_recording(program);
   program.def("finish", &Program::finish)
       .def("run", run, nb::arg("tokens").noconvert(), nb::arg("positions").noconvert(),
-           nb::arg("slots").noconvert(), nb::arg("output_rows").noconvert(), nb::arg("inputs") = std::vector<Rows>{})
+           nb::arg("slots").noconvert(), nb::arg("output_rows").noconvert(),
+           nb::arg("inputs") = std::vector<Rows>{})
       .def_prop_ro("argmax", &Program::argmax)
       .def("logits", [](const Program& p) { return to_numpy(p.logits()); })
-      .def("hidden", [](const Program& p, int name) { return to_numpy(p.hidden(name)); }, nb::arg("name"))
+      .def(
+          "hidden", [](const Program& p, int name) { return to_numpy(p.hidden(name)); }, nb::arg("name"))
       .def_prop_ro("rows", &Program::rows)
       .def_prop_ro("outputs", &Program::outputs)
       .def_prop_ro("isa", [](const Program& p) { return p.kernels().name; })

@@ -1,10 +1,10 @@
 // Chooses the kernels of an instruction set at run time.
+#include "dispatch.hpp"
+
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
-
-#include "dispatch.hpp"
 
 namespace verispec {
 namespace {
@@ -59,8 +59,8 @@ const KernelTable& select_kernels(const char* name) {
     if (!name || std::strcmp(name, choice.name) == 0) return choice.table();
     available += (available.empty() ? "" : ", ") + std::string(choice.name);
   }
-  throw std::invalid_argument(std::string(source) + ": expected an instruction set of this CPU (" + available +
-                           "), found '" + name + "'");
+  throw std::invalid_argument(std::string(source) + ": expected an instruction set of this CPU (" +
+                              available + "), found '" + name + "'");
 }
 
 }  // namespace verispec

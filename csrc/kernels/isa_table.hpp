@@ -1,5 +1,5 @@
-// The kernels of one instruction set as a table. Included by isa_<name>.cpp, which defines VERISPEC_ISA_NS and is
-// compiled with that instruction set's flags.
+// The kernels of one instruction set as a table. Included by isa_<name>.cpp, which defines VERISPEC_ISA_NS
+// and is compiled with that instruction set's flags.
 #pragma once
 
 #include "activation.hpp"

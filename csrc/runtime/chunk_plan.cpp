@@ -7,15 +7,17 @@
 namespace verispec {
 namespace {
 
-constexpr int64_t kLeastChunkBytes = 16 << 10;   // of weights: about a microsecond of reading
-constexpr int64_t kLeastRowElements = 4096;      // of a row-wise phase: about a microsecond of arithmetic
+constexpr int64_t kLeastChunkBytes = 16 << 10;  // of weights: about a microsecond of reading
+constexpr int64_t kLeastRowElements = 4096;     // of a row-wise phase: about a microsecond of arithmetic
 constexpr int kAttentionChunksPerThread = 4;
 
 int64_t groups_of(const PackedMatrix& matrix) { return (matrix.n + kGroup - 1) / kGroup; }
-int64_t group_bytes(const PackedMatrix& matrix) { return static_cast<int64_t>(matrix.bytes) / groups_of(matrix); }
+int64_t group_bytes(const PackedMatrix& matrix) {
+  return static_cast<int64_t>(matrix.bytes) / groups_of(matrix);
+}
 
-// Cuts [0, groups) into chunks that shrink towards the end, so that threads finish together: each takes an equal
-// share of half of what is left, in multiples of `unit`, between `least` and `most`.
+// Cuts [0, groups) into chunks that shrink towards the end, so that threads finish together: each takes an
+// equal share of half of what is left, in multiples of `unit`, between `least` and `most`.
 void cut_groups(int64_t groups, int part, int64_t unit, int64_t least, int64_t most, const PassShape& shape,
                 std::vector<Chunk>& chunks) {
   for (int64_t begin = 0; begin < groups;) {

@@ -11,16 +11,16 @@ struct Columns {
   int64_t end;
 };
 
-// Quantises columns of one row to where quantize_row would put them: blocks are outermost in a tile of rows, so a
-// range of blocks of a tile is the buffer of a narrower matrix.
+// Quantises columns of one row to where quantize_row would put them: blocks are outermost in a tile of rows,
+// so a range of blocks of a tile is the buffer of a narrower matrix.
 void quantise(const Frame& frame, const Instruction& in, int row, Columns columns) {
   const int64_t width = frame.buffers[in.reads[0]].width;
   const int tile = row / kMaxTileRows * kMaxTileRows;
   const int tile_rows = std::min(frame.rows_of(in.domain) - tile, kMaxTileRows);
   uint8_t* place =
       frame.bytes(in.writes[0]) + quantised_bytes(tile, width) + quantised_bytes(tile_rows, columns.begin);
-  frame.kernels->quantize_row(frame.row(in.reads[0], row) + columns.begin, columns.end - columns.begin, row - tile,
-                              tile_rows, place);
+  frame.kernels->quantize_row(frame.row(in.reads[0], row) + columns.begin, columns.end - columns.begin,
+                              row - tile, tile_rows, place);
 }
 
 void run_columns(const Frame& frame, const Instruction& in, int row, Columns columns) {
@@ -80,7 +80,8 @@ void run_row(const Frame& frame, const Instruction& in, int row) {
   }
 }
 
-void run_epilogue(const Frame& frame, const ProgramPhase& phase, int row_begin, int row_end, Columns columns) {
+void run_epilogue(const Frame& frame, const ProgramPhase& phase, int row_begin, int row_end,
+                  Columns columns) {
   for (int row = row_begin; row < row_end; ++row) {
     for (size_t i = 1; i < phase.instructions.size(); ++i) {
       run_columns(frame, *phase.instructions[i], row, columns);
@@ -123,8 +124,8 @@ void run_attention(const Frame& frame, const ProgramPhase& phase, const Chunk& c
   run_epilogue(frame, phase, chunk.row_begin, chunk.row_end, {chunk.begin * width, chunk.end * width});
 }
 
-// The greatest logits of a slice of the vocabulary, taken before the soft-cap. Without logits the slice lives in
-// scratch that stays in the first-level cache.
+// The greatest logits of a slice of the vocabulary, taken before the soft-cap. Without logits the slice lives
+// in scratch that stays in the first-level cache.
 void run_head(const Frame& frame, const ProgramPhase& phase, uint32_t index, int worker) {
   const Instruction& in = *phase.instructions[0];
   const Chunk& chunk = phase.chunks[index];
@@ -132,7 +133,8 @@ void run_head(const Frame& frame, const ProgramPhase& phase, uint32_t index, int
   const int64_t begin = chunk.begin * kGroup;
   const int64_t n = std::min(chunk.end * kGroup, matrix.n) - begin;
   const int64_t stride = frame.want_logits ? matrix.n : (n + kGroup - 1) / kGroup * kGroup;
-  float* slice = frame.want_logits ? frame.row(in.writes[0], 0) + begin : frame.scratch + worker * scratch_floats(frame.outputs);
+  float* slice = frame.want_logits ? frame.row(in.writes[0], 0) + begin
+                                   : frame.scratch + worker * scratch_floats(frame.outputs);
   // The kernel writes output j at column j; the slice begins with output `begin`.
   float* column_zero = reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(slice) - begin * sizeof(float));
   frame.kernels->linear(matrix, frame.outputs, activations(frame, in), chunk.begin, chunk.end, bias(in, 0),

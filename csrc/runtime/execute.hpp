@@ -36,8 +36,8 @@ struct Frame {
   }
 };
 
-// How many groups of the head one chunk may hold, so that a slice of the logits stays in the first-level cache, and
-// the room that such a slice needs.
+// How many groups of the head one chunk may hold, so that a slice of the logits stays in the first-level
+// cache, and the room that such a slice needs.
 int64_t head_chunk_groups(int outputs);
 int64_t scratch_floats(int outputs);
 

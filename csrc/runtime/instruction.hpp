@@ -1,4 +1,5 @@
-// What a program is made of: buffers, instructions that read and write them, and phases that run between barriers.
+// What a program is made of: buffers, instructions that read and write them, and phases that run between
+// barriers.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@ using BufferId = int;
 // The rows a buffer has: all of the pass, or those whose output the caller wants.
 enum class Domain { kPass, kOutputs };
 
-// [rows][width] float32, or those rows quantised. It is alive from the first phase that uses it to the last, and
-// two buffers share memory only when no phase uses both.
+// [rows][width] float32, or those rows quantised. It is alive from the first phase that uses it to the last,
+// and two buffers share memory only when no phase uses both.
 struct Buffer {
   Domain domain = Domain::kPass;
   int64_t width = 0;
@@ -63,12 +64,14 @@ struct Instruction {
   int count = 0;
 };
 
-// Whether column j of the result depends on column j of the inputs alone (blocks of kBlock columns: kQuantise).
+// Whether column j of the result depends on column j of the inputs alone (blocks of kBlock columns:
+// kQuantise).
 inline bool is_columnwise(Op op) { return op >= Op::kAdd && op <= Op::kQuantise; }
 inline bool is_rowwise(Op op) { return op < Op::kLinear; }
 
-// A share of a phase. kLinear and kHead: groups [begin, end) of matrix `part` (-1: of every matrix), all rows.
-// kAttention: kv heads [begin, end), rows [row_begin, row_end). Row-wise phases: rows [row_begin, row_end).
+// A share of a phase. kLinear and kHead: groups [begin, end) of matrix `part` (-1: of every matrix), all
+// rows. kAttention: kv heads [begin, end), rows [row_begin, row_end). Row-wise phases: rows [row_begin,
+// row_end).
 struct Chunk {
   int row_begin;
   int row_end;

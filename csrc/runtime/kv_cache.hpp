@@ -32,8 +32,8 @@ class KvCache {
   const KvLayer& layer(int index) const;
   int64_t kept(int layer_index) const { return int64_t{layer(layer_index).blocks} * kKeyBlock; }
 
-  // Gives the memory of a slot back; its keys and values read as zero afterwards. Throws std::invalid_argument
-  // for a bad slot, std::runtime_error while a pass is running.
+  // Gives the memory of a slot back; its keys and values read as zero afterwards. Throws
+  // std::invalid_argument for a bad slot, std::runtime_error while a pass is running.
   void discard_slot(int slot);
 
   // Frees everything at once. Throws std::runtime_error while a pass is running.

@@ -37,8 +37,8 @@ bool is_file_mapping(uintptr_t begin, uintptr_t end) {
     uintptr_t from = 0, to = 0;
     char access[5] = {};
     unsigned long inode = 0;
-    if (line_start && std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*x %*x:%*x %lu", &from, &to, access,
-                                  &inode) == 4) {
+    if (line_start &&
+        std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*x %*x:%*x %lu", &from, &to, access, &inode) == 4) {
       found = from <= begin && end <= to && access[1] == '-' && inode != 0;
     }
     line_start = false;
@@ -54,7 +54,8 @@ Memory::Memory(size_t bytes, Pages pages) : size_(bytes) {
   if (bytes == 0) return;
   const size_t alignment = pages == Pages::kHuge ? kHugePage : page_size();
   mapped_ = round_up(bytes, alignment) + (pages == Pages::kHuge ? alignment : 0);
-  mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  mapping_ =
+      mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
     throw std::bad_alloc();

@@ -11,7 +11,8 @@ class Memory {
   enum class Pages { kNormal, kHuge };
 
   Memory() = default;
-  // Reserves `bytes` zero bytes, at 2 MiB alignment when kHuge. Throws std::bad_alloc when the system refuses.
+  // Reserves `bytes` zero bytes, at 2 MiB alignment when kHuge. Throws std::bad_alloc when the system
+  // refuses.
   Memory(size_t bytes, Pages pages);
   ~Memory();
   Memory(Memory&& other) noexcept;
@@ -32,8 +33,9 @@ class Memory {
   size_t size_ = 0;
 };
 
-// Lets the system drop the resident pages of [data, data + bytes), whole pages only, if they belong to a private
-// read-only mapping of a file, from which a later read brings them back. Any other memory is left alone.
+// Lets the system drop the resident pages of [data, data + bytes), whole pages only, if they belong to a
+// private read-only mapping of a file, from which a later read brings them back. Any other memory is left
+// alone.
 void drop_file_pages(const void* data, size_t bytes);
 
 }  // namespace verispec

@@ -6,7 +6,8 @@ namespace verispec {
 namespace {
 
 // Whether a chunk of the phase's first instruction can do `next` on the columns it has just produced.
-bool can_follow_in_chunk(const ProgramPhase& phase, const Instruction& next, const std::vector<Buffer>& buffers) {
+bool can_follow_in_chunk(const ProgramPhase& phase, const Instruction& next,
+                         const std::vector<Buffer>& buffers) {
   const Instruction& first = *phase.instructions[0];
   if (first.domain != next.domain || !is_columnwise(next.op)) return false;
   if (first.op != Op::kLinear && first.op != Op::kAttention) return false;
@@ -17,8 +18,8 @@ bool can_follow_in_chunk(const ProgramPhase& phase, const Instruction& next, con
   return first.op == Op::kLinear || width / first.cache.kv_heads % kBlock == 0;
 }
 
-// Whether `next` needs nothing but its own row of what the row-wise phase computes. kSelectOutputs reads other rows,
-// but those of the pass, and a phase over output rows computes none of them.
+// Whether `next` needs nothing but its own row of what the row-wise phase computes. kSelectOutputs reads
+// other rows, but those of the pass, and a phase over output rows computes none of them.
 bool can_follow_in_row(const ProgramPhase& phase, const Instruction& next) {
   const Instruction& first = *phase.instructions[0];
   return is_rowwise(first.op) && is_rowwise(next.op) && first.domain == next.domain;
@@ -85,13 +86,15 @@ size_t place_buffers(const std::vector<ProgramPhase>& phases, std::vector<Buffer
     buffer.bytes = buffer_bytes(buffer, shape);
     std::vector<const Buffer*> neighbours;
     for (const Buffer* other : placed) {
-      const bool together = other->first_phase <= buffer.last_phase && buffer.first_phase <= other->last_phase;
+      const bool together =
+          other->first_phase <= buffer.last_phase && buffer.first_phase <= other->last_phase;
       if (together) neighbours.push_back(other);
     }
     buffer.offset = lowest_gap(neighbours, buffer.bytes);
     total = std::max(total, buffer.offset + buffer.bytes);
-    const auto later = std::upper_bound(placed.begin(), placed.end(), &buffer,
-                                        [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; });
+    const auto later =
+        std::upper_bound(placed.begin(), placed.end(), &buffer,
+                         [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; });
     placed.insert(later, &buffer);
   }
   return total;

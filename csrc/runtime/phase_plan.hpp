@@ -1,4 +1,5 @@
-// Turns the instructions of a program into phases, cuts the phases into chunks and gives the buffers their places.
+// Turns the instructions of a program into phases, cuts the phases into chunks and gives the buffers their
+// places.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,9 @@ std::vector<ProgramPhase> plan_phases(const std::vector<Instruction>& instructio
 // Fills in the chunks of a phase.
 void plan_chunks(ProgramPhase& phase, const std::vector<Buffer>& buffers, const PassShape& shape);
 
-// Gives every buffer an offset so that buffers alive in the same phase do not overlap; returns the bytes needed.
-size_t place_buffers(const std::vector<ProgramPhase>& phases, std::vector<Buffer>& buffers, const PassShape& shape);
+// Gives every buffer an offset so that buffers alive in the same phase do not overlap; returns the bytes
+// needed.
+size_t place_buffers(const std::vector<ProgramPhase>& phases, std::vector<Buffer>& buffers,
+                     const PassShape& shape);
 
 }  // namespace verispec

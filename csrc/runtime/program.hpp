@@ -15,8 +15,8 @@
 
 namespace verispec {
 
-// What a run is given: one token, position and slot per row, one row index per output, and the contents of the
-// input buffers in the order they were recorded.
+// What a run is given: one token, position and slot per row, one row index per output, and the contents of
+// the input buffers in the order they were recorded.
 struct PassInputs {
   const int32_t* tokens;
   const int32_t* positions;
@@ -25,8 +25,8 @@ struct PassInputs {
   std::vector<const float*> buffers;
 };
 
-// Every recording function checks what it is given and throws std::invalid_argument that names the operation, what
-// it expected and what it found; so does run(). A program that failed to record is unusable.
+// Every recording function checks what it is given and throws std::invalid_argument that names the operation,
+// what it expected and what it found; so does run(). A program that failed to record is unusable.
 class Program {
  public:
   // `rows` >= 1; `outputs` >= 0, 0 for a program without a head.
@@ -59,8 +59,8 @@ class Program {
   // Plans phases and memory. Nothing can be recorded afterwards.
   void finish();
 
-  // Checks the inputs and evaluates the pass. Throws std::runtime_error when another program of the workspace is
-  // running.
+  // Checks the inputs and evaluates the pass. Throws std::runtime_error when another program of the workspace
+  // is running.
   void run(const PassInputs& inputs);
 
   // Results of the last run. A view is overwritten by the next run of any program of the workspace.

@@ -11,13 +11,15 @@ namespace {
 void check_cache_rows(const KvCache& cache, int layer, int window, int rows) {
   const int64_t kept = cache.kept(layer);
   if (kept >= cache.positions()) return;
-  require(window > 0, "attention: window: expected a positive one on a layer that keeps " + std::to_string(kept) +
-                          " of " + std::to_string(cache.positions()) + " positions, found 0");
+  require(window > 0, "attention: window: expected a positive one on a layer that keeps " +
+                          std::to_string(kept) + " of " + std::to_string(cache.positions()) +
+                          " positions, found 0");
   // The rows of a pass, kept or rejected later, must not displace a key that the first of them sees.
   const int64_t needed = int64_t{window} + rows - 1;
-  require(kept >= needed, "attention: kept positions of layer " + std::to_string(layer) + ": expected at least " +
-                              std::to_string(needed) + " for window " + std::to_string(window) + " and " +
-                              std::to_string(rows) + " rows, found " + std::to_string(kept));
+  require(kept >= needed, "attention: kept positions of layer " + std::to_string(layer) +
+                              ": expected at least " + std::to_string(needed) + " for window " +
+                              std::to_string(window) + " and " + std::to_string(rows) + " rows, found " +
+                              std::to_string(kept));
 }
 
 void check_shape(const KvLayer& layer, const AttentionShape& shape) {
@@ -44,7 +46,8 @@ BufferId Program::attention(BufferId q, BufferId k, BufferId v, std::shared_ptr<
   const Buffer values = checked("attention", "v", v);
   require(queries.domain == Domain::kPass && keys.domain == Domain::kPass && values.domain == Domain::kPass,
           "attention: expected rows of the pass, found output rows");
-  require(!cache_ || cache_ == cache, "attention: expected one KV cache for the whole program, found a second");
+  require(!cache_ || cache_ == cache,
+          "attention: expected one KV cache for the whole program, found a second");
   const KvLayer& kv = cache->layer(layer);
   check_shape(kv, shape);
   require_equal("attention: width of q", int64_t{shape.heads} * kv.head_dim, queries.width);
@@ -62,8 +65,8 @@ BufferId Program::attention(BufferId q, BufferId k, BufferId v, std::shared_ptr<
   return out;
 }
 
-void Program::output_head(BufferId x, std::shared_ptr<const Matrix> weight, std::shared_ptr<const Vector> bias,
-                          float softcap) {
+void Program::output_head(BufferId x, std::shared_ptr<const Matrix> weight,
+                          std::shared_ptr<const Vector> bias, float softcap) {
   const Buffer buffer = checked("output_head", "x", x);
   require(buffer.domain == Domain::kOutputs, "output_head: x: expected output rows, found rows of the pass");
   require(!has_head_, "output_head: expected one head, found a second");

@@ -18,7 +18,8 @@ bool is_quantised(WeightType type) {
 std::string label(const char* op, const char* what) { return std::string(op) + ": " + what; }
 
 void require_number(const char* op, const char* what, float value) {
-  require(std::isfinite(value), label(op, what) + ": expected a finite number, found " + std::to_string(value));
+  require(std::isfinite(value),
+          label(op, what) + ": expected a finite number, found " + std::to_string(value));
 }
 
 }  // namespace
@@ -51,7 +52,8 @@ const Buffer& Program::checked(const char* op, const char* what, BufferId id) co
   return buffer;
 }
 
-Instruction& Program::record(Op op, Domain domain, std::vector<BufferId> reads, std::vector<BufferId> writes) {
+Instruction& Program::record(Op op, Domain domain, std::vector<BufferId> reads,
+                             std::vector<BufferId> writes) {
   require(!finished_, "program: expected a program being recorded, found a finished one");
   Instruction in{};
   in.op = op;
@@ -123,8 +125,8 @@ std::vector<BufferId> Program::linear(BufferId x, std::vector<std::shared_ptr<co
 
 BufferId Program::rms_norm(BufferId x, std::shared_ptr<const Vector> weight, float epsilon, int groups) {
   const Buffer buffer = checked("rms_norm", "x", x);
-  require(epsilon >= 0 && std::isfinite(epsilon), "rms_norm: epsilon: expected a number of at least 0, found " +
-                                                      std::to_string(epsilon));
+  require(epsilon >= 0 && std::isfinite(epsilon),
+          "rms_norm: epsilon: expected a number of at least 0, found " + std::to_string(epsilon));
   require_range("rms_norm: groups", groups, 1, buffer.width);
   require(buffer.width % groups == 0, "rms_norm: groups: expected a divisor of the width " +
                                           std::to_string(buffer.width) + ", found " + std::to_string(groups));
@@ -145,7 +147,8 @@ BufferId Program::rope(BufferId x, int heads, std::shared_ptr<const RopeTables> 
   require_range("rope: heads", heads, 1, buffer.width);
   require(buffer.width % heads == 0, "rope: heads: expected a divisor of the width " +
                                          std::to_string(buffer.width) + ", found " + std::to_string(heads));
-  require_range("rope: rotated elements of a head", 2 * int64_t{tables->table.pairs}, 0, buffer.width / heads);
+  require_range("rope: rotated elements of a head", 2 * int64_t{tables->table.pairs}, 0,
+                buffer.width / heads);
   if (buffer.kept) x = scale(x, 1.0f);  // the original is read after the pass
   quantised_.erase(x);
   Instruction& in = record(Op::kRope, Domain::kPass, {x}, {x});

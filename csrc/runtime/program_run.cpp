@@ -22,8 +22,8 @@ void check_all(const char* what, const int32_t* values, int count, int64_t bound
 }
 
 const char* op_name(Op op) {
-  static const char* const names[] = {"embedding", "select_outputs", "rms_norm", "rope",   "store_kv",
-                                      "add",       "scale",          "softcap",  "swiglu", "geglu",
+  static const char* const names[] = {"embedding", "select_outputs", "rms_norm",  "rope",   "store_kv",
+                                      "add",       "scale",          "softcap",   "swiglu", "geglu",
                                       "quantise",  "linear",         "attention", "head"};
   return names[static_cast<int>(op)];
 }
@@ -32,7 +32,8 @@ const char* op_name(Op op) {
 class Hold {
  public:
   explicit Hold(Workspace& workspace) : workspace_(workspace) {
-    if (!workspace_.try_acquire()) throw std::runtime_error("run: another program of this workspace is running");
+    if (!workspace_.try_acquire())
+      throw std::runtime_error("run: another program of this workspace is running");
   }
   ~Hold() { workspace_.release(); }
   Hold(const Hold&) = delete;
@@ -156,7 +157,8 @@ std::vector<std::string> Program::describe() const {
   std::vector<std::string> lines;
   for (const ProgramPhase& phase : phases_) {
     std::string line;
-    for (const Instruction* in : phase.instructions) line += (line.empty() ? "" : "+") + std::string(op_name(in->op));
+    for (const Instruction* in : phase.instructions)
+      line += (line.empty() ? "" : "+") + std::string(op_name(in->op));
     lines.push_back(line + " in " + std::to_string(phase.chunks.size()));
   }
   return lines;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "../kernels/kernel_table.hpp"
@@ -14,5 +15,10 @@ struct RopeTables {
   std::vector<float> sin;
   RopeTable table;  // points into cos and sin
 };
+
+// Pair i turns by position * inverse_frequencies[i], one double product; its cosine and sine are taken in
+// double, multiplied by magnitude and rounded once. Scaling schemes are already folded into the frequencies.
+std::shared_ptr<RopeTables> make_rope_tables(const std::vector<double>& inverse_frequencies, double magnitude,
+                                             bool interleaved, int64_t positions);
 
 }  // namespace verispec

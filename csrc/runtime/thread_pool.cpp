@@ -43,8 +43,8 @@ int available_cores() {
 }
 
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, uint32_t bit) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_BITSET_PRIVATE, expected, nullptr, nullptr,
-          bit);
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_BITSET_PRIVATE, expected, nullptr,
+          nullptr, bit);
 }
 
 void futex_wake(std::atomic<uint32_t>& word, int count, uint32_t bits) {
@@ -107,7 +107,8 @@ bool ThreadPool::run_one_chunk(int worker) {
   uint64_t seen = claim_.load(std::memory_order_acquire);
   do {
     if (static_cast<uint32_t>(seen) == 0) return false;
-  } while (!claim_.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire));
+  } while (
+      !claim_.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire));
   // Until this chunk is done the phase cannot end, so phase_ is the one the chunk belongs to.
   const Phase& phase = *phase_;
   phase.run(phase.context, phase.chunks - static_cast<uint32_t>(seen), worker);
@@ -149,8 +150,8 @@ void ThreadPool::wait(uint32_t wake_bit) {
   }
 }
 
-// Registering as a sleeper comes before the last look at the claim, and a starter writes the claim before it looks
-// for sleepers, both in the one sequentially consistent order: one of the two sees the other.
+// Registering as a sleeper comes before the last look at the claim, and a starter writes the claim before it
+// looks for sleepers, both in the one sequentially consistent order: one of the two sees the other.
 void ThreadPool::sleep_until_change(uint32_t wake_bit) {
   sleepers_.fetch_add(1);
   const uint32_t epoch = epoch_.load();

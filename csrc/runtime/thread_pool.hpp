@@ -1,9 +1,9 @@
 // A persistent pool that runs the phases of a pass one after another, each cut into chunks.
 //
-// Threads claim chunks by compare-and-swap, and a phase is complete when its chunks are done, not when all threads
-// have arrived: a thread that the system has descheduled delays nobody unless it holds a chunk. Whoever completes
-// the last chunk of a phase starts the next one, so the caller may be descheduled too. Waiting threads spin for a
-// short while and then sleep.
+// Threads claim chunks by compare-and-swap, and a phase is complete when its chunks are done, not when all
+// threads have arrived: a thread that the system has descheduled delays nobody unless it holds a chunk.
+// Whoever completes the last chunk of a phase starts the next one, so the caller may be descheduled too.
+// Waiting threads spin for a short while and then sleep.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,8 @@ namespace verispec {
 
 class ThreadPool {
  public:
-  // Chunks [0, chunks) of work without order between them. `run` must not throw; `worker` is in [0, threads()).
+  // Chunks [0, chunks) of work without order between them. `run` must not throw; `worker` is in [0,
+  // threads()).
   struct Phase {
     void (*run)(const void* context, uint32_t chunk, int worker);
     const void* context;

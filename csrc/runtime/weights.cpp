@@ -49,7 +49,8 @@ std::shared_ptr<const Matrix> Weights::pack(WeightType type, int64_t n, int64_t 
                                             size_t file_bytes, ThreadPool& pool) {
   const size_t needed = packed_size(type, n, k);
   const size_t row_bytes = file_row_bytes(type, k);
-  require_equal("matrix: bytes of the file", static_cast<int64_t>(row_bytes * n), static_cast<int64_t>(file_bytes));
+  require_equal("matrix: bytes of the file", static_cast<int64_t>(row_bytes * n),
+                static_cast<int64_t>(file_bytes));
   require(used_ + needed <= memory_->size(), "weights: expected at most " + std::to_string(memory_->size()) +
                                                  " packed bytes, found " + std::to_string(used_ + needed));
   uint8_t* packed = memory_->data() + used_;
@@ -62,7 +63,8 @@ std::shared_ptr<const Matrix> Weights::pack(WeightType type, int64_t n, int64_t 
     const ThreadPool::Phase phase = {pack_chunk, &slice,
                                      static_cast<uint32_t>((end - begin + per_chunk - 1) / per_chunk)};
     pool.run(&phase, 1);
-    drop_file_pages(file + begin * kGroup * row_bytes, (std::min(end * kGroup, n) - begin * kGroup) * row_bytes);
+    drop_file_pages(file + begin * kGroup * row_bytes,
+                    (std::min(end * kGroup, n) - begin * kGroup) * row_bytes);
   }
   used_ += needed;
   return std::make_shared<const Matrix>(Matrix{{type, n, k, packed, packed_bytes(type, n, k)}, memory_});

@@ -1,5 +1,5 @@
-// Packed weight matrices of one model in one reservation of huge pages, in the order they were added (which should
-// be the order a pass reads them in).
+// Packed weight matrices of one model in one reservation of huge pages, in the order they were added (which
+// should be the order a pass reads them in).
 #pragma once
 
 #include <cstdint>
@@ -27,17 +27,18 @@ struct Vector {
 
 class Weights {
  public:
-  // Reserves `capacity` bytes (the sum of packed_size of all matrices); they are committed as they are filled.
+  // Reserves `capacity` bytes (the sum of packed_size of all matrices); they are committed as they are
+  // filled.
   explicit Weights(size_t capacity);
 
   // What one matrix takes of the capacity. Throws std::invalid_argument for a bad shape.
   static size_t packed_size(WeightType type, int64_t n, int64_t k);
 
-  // Packs an n x k matrix from its bytes in the file, slice by slice; pages of a read-only private file mapping
-  // are dropped as soon as they have been packed. Throws std::invalid_argument for a bad shape or byte count, or
-  // when the capacity does not suffice.
-  std::shared_ptr<const Matrix> pack(WeightType type, int64_t n, int64_t k, const uint8_t* file, size_t file_bytes,
-                                     ThreadPool& pool);
+  // Packs an n x k matrix from its bytes in the file, slice by slice; pages of a read-only private file
+  // mapping are dropped as soon as they have been packed. Throws std::invalid_argument for a bad shape or
+  // byte count, or when the capacity does not suffice.
+  std::shared_ptr<const Matrix> pack(WeightType type, int64_t n, int64_t k, const uint8_t* file,
+                                     size_t file_bytes, ThreadPool& pool);
 
   size_t used() const { return used_; }
 

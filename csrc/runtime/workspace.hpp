@@ -11,8 +11,8 @@ namespace verispec {
 
 class Workspace {
  public:
-  // Makes room for `bytes`. Growing moves the workspace: what a pass left in it is lost, though views that hold
-  // the old memory stay valid.
+  // Makes room for `bytes`. Growing moves the workspace: what a pass left in it is lost, though views that
+  // hold the old memory stay valid.
   void reserve(size_t bytes) {
     if (memory_ && memory_->size() >= bytes) return;
     memory_ = std::make_shared<Memory>(bytes, Memory::Pages::kHuge);
