@@ -21,7 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 MAX_TEMPLATE_CHARACTERS = 1 << 20
-MAX_STEPS = 1_000_000
+MAX_STEPS = 250_000
 MAX_RANGE = 100_000
 MAX_NUMBER_BITS = 256
 CHARACTERS_A_STEP = 64  # a text of this many characters costs a filter or call one step more
@@ -33,7 +33,7 @@ def _names(words: str) -> frozenset[str]:
 
 FILTERS = _names(
     """
-    abs batch bool capitalize count d default dictsort e escape first float groupby indent int items join
+    abs batch capitalize count d default dictsort e escape first float groupby indent int items join
     last length list lower map max min reject rejectattr replace reverse round safe select selectattr slice
     sort string sum title tojson trim truncate unique upper
     """
