@@ -1,0 +1,203 @@
+"""The native backend: a GGUF model on this machine's CPU, exact by contract C1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from pathlib import Path
+
+import numpy as np
+
+from verispec import _native
+from verispec.backends.contract import BackendAdapter, Capabilities, Checkpoint, Evaluation, Row
+from verispec.backends.native_plan import (
+    LOGIT_ROWS,
+    MAX_THREADS,
+    ModelPlan,
+    default_threads,
+    plan_decoder,
+    plan_model,
+)
+from verispec.backends.row_check import check_outputs, check_rows
+from verispec.backends.slots import Ring, Slots
+from verispec.errors import BackendError, OptionError
+from verispec.models.hyperparameters import Hyperparameters
+from verispec.models.memory import MemoryNeed, PassLimits, available_memory, check_memory, kept_positions
+from verispec.ops.native import NativePasses, PassKind
+from verispec.ops.native_weights import load_weights
+
+
+class NativeBackend(BackendAdapter):
+    """One model, its caches and its recorded passes."""
+
+    def __init__(self, plan: ModelPlan, threads: int | None = None, isa: str | None = None) -> None:
+        threads = default_threads() if threads is None else threads
+        if not 1 <= threads <= MAX_THREADS:
+            raise OptionError(f"threads: expected 1 to {MAX_THREADS}, found {threads}")
+        isa = _resolve_isa(isa)
+        decoder = plan_decoder(plan)
+        check_memory(plan.need, plan.limits, available_memory())
+        model, limits = plan.model, plan.limits
+        pool = _native.ThreadPool(threads)
+        weights = load_weights(plan.file, plan.tensors, pool)
+        kept = kept_positions(model, limits)
+        layers = [(model.kv_heads, model.head_dim, positions) for positions in kept]
+        self._cache = _native.KvCache(limits.sequences, limits.context, layers)
+        self._isa = isa
+        self._passes: NativePasses | None = NativePasses(decoder.run, weights, self._cache, pool, isa)
+        rings = [Ring(k, window) for k, window in zip(kept, model.windows, strict=True) if k < limits.context]
+        self._slots = Slots(limits.sequences, rings)
+        self._plan = plan
+        self._threads = threads
+        self._capabilities = _capabilities(model, limits, rings, decoder.taps)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, ctx: int | None = None, threads: int | None = None, sequences: int = 4
+    ) -> NativeBackend:
+        """Loads the GGUF file at ``path``; see ``plan_model``. ``threads`` defaults to the physical cores."""
+        return cls(plan_model(path, ctx, sequences), threads)
+
+    @property
+    def name(self) -> str:
+        return "native"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    @property
+    def memory(self) -> MemoryNeed:
+        """What the model was found to need when it was loaded."""
+        return self._plan.need
+
+    @property
+    def threads(self) -> int:
+        return self._threads
+
+    def open_sequence(self) -> int:
+        return self._slots.open()
+
+    def close_sequence(self, sequence: int) -> None:
+        self._slots.close(sequence)
+        self._cache.discard_slot(sequence)
+
+    def length(self, sequence: int) -> int:
+        return self._slots.state(sequence).length
+
+    def oldest_length(self, sequence: int) -> int:
+        return self._slots.oldest_length(sequence)
+
+    def evaluate(
+        self, rows: Sequence[Row], outputs: Sequence[int], want_logits: bool, taps: Sequence[int] = ()
+    ) -> Evaluation:
+        self._check_call(rows, outputs, taps)
+        lengths = {row.sequence: self._slots.state(row.sequence).length for row in rows}
+        ends = check_rows(rows, lengths, self._capabilities.vocabulary, self._capabilities.context)
+        for sequence in lengths:
+            self._slots.begin(sequence)
+        for sequence, end in ends.items():
+            self._slots.wrote(sequence, end)
+        kept = frozenset(taps)
+        parts = self._split(len(rows), outputs, want_logits)
+        if len(parts) == 1:
+            return self._run(rows, outputs, want_logits, kept)
+        return self._run_parts(rows, outputs, want_logits, kept, parts)
+
+    def _check_call(self, rows: Sequence[Row], outputs: Sequence[int], taps: Sequence[int]) -> None:
+        if not rows:
+            raise BackendError("rows: expected at least one, found none")
+        check_outputs(outputs, len(rows))
+        for tap in taps:
+            if tap not in self._capabilities.taps:
+                raise BackendError(f"taps: expected some of {self._capabilities.taps}, found {tap}")
+
+    def _split(self, rows: int, outputs: Sequence[int], want_logits: bool) -> list[tuple[int, int]]:
+        """Row ranges of the passes that evaluate ``rows`` rows."""
+        most = self._capabilities.max_rows
+        if want_logits and len(outputs) > LOGIT_ROWS:
+            most = min(most, LOGIT_ROWS)
+        return [(begin, min(begin + most, rows)) for begin in range(0, rows, most)]
+
+    def _run(
+        self, rows: Sequence[Row], outputs: Sequence[int], want_logits: bool, taps: Set[int]
+    ) -> Evaluation:
+        kind = PassKind(len(rows), len(outputs), want_logits and len(outputs) > 0, frozenset(taps))
+        if self._passes is None:
+            raise BackendError("backend: expected an open one, found a closed one")
+        program = self._passes.program(kind)
+        table = np.array(rows, np.int32)
+        tokens, positions, slots = (np.ascontiguousarray(table[:, column]) for column in (2, 1, 0))
+        program.run(tokens, positions, slots, np.array(outputs, np.int32))
+        logits = program.logits() if kind.logits else None
+        return Evaluation(program.argmax, logits, {tap: program.hidden(tap) for tap in taps})
+
+    def _run_parts(
+        self,
+        rows: Sequence[Row],
+        outputs: Sequence[int],
+        want_logits: bool,
+        taps: Set[int],
+        parts: list[tuple[int, int]],
+    ) -> Evaluation:
+        """Several passes, their results joined."""
+        results: list[Evaluation] = []
+        for begin, end in parts:
+            wanted = [output - begin for output in outputs if begin <= output < end]
+            result = self._run(rows[begin:end], wanted, want_logits, taps)
+            copied = {tap: values.copy() for tap, values in result.hidden.items()}
+            logits = None if result.logits is None else result.logits.copy()
+            results.append(Evaluation(result.argmax, logits, copied))
+        argmax = [token for result in results for token in result.argmax]
+        logit_parts = [result.logits for result in results if result.logits is not None]
+        hidden = {tap: np.concatenate([result.hidden[tap] for result in results]) for tap in taps}
+        return Evaluation(argmax, np.concatenate(logit_parts) if logit_parts else None, hidden)
+
+    def checkpoint(self, sequence: int) -> Checkpoint:
+        return Checkpoint(sequence, self._slots.state(sequence).length)
+
+    def commit(self, sequence: int, length: int) -> None:
+        self._slots.commit(sequence, length)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        self._slots.commit(checkpoint.sequence, checkpoint.length)
+
+    def identity(self) -> dict[str, str | int]:
+        return {
+            "backend": self.name,
+            "arithmetic": _native.arithmetic_version,
+            "isa": self._isa,
+            "compiler": _native.compiler(),
+            "architecture": self._plan.model.architecture,
+            "artifact_sha256": self._plan.file.sha256(),
+        }
+
+    def close(self) -> None:
+        if not self._cache.closed:
+            self._cache.close()
+            self._passes = None
+            self._plan.file.close()
+
+
+def _resolve_isa(isa: str | None) -> str:
+    """The instruction set asked for here or by VERISPEC_ISA, or the best. Raises OptionError."""
+    try:
+        return _native.resolve_isa(isa)
+    except ValueError as error:
+        raise OptionError(str(error)) from error
+
+
+def _capabilities(
+    model: Hyperparameters, limits: PassLimits, rings: Sequence[Ring], taps: tuple[int, ...]
+) -> Capabilities:
+    return Capabilities(
+        exactness="exact",
+        architecture=model.architecture,
+        vocabulary=model.vocabulary,
+        hidden_size=model.hidden_size,
+        layers=model.layers,
+        context=limits.context,
+        sequences=limits.sequences,
+        max_rows=limits.rows,
+        rollback=min((ring.kept - ring.window for ring in rings), default=limits.context),
+        taps=taps,
+    )

@@ -1,0 +1,72 @@
+"""What loading a model natively would take: the file checked, its memory added up, nothing allocated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from verispec.artifacts.gguf import GgufFile
+from verispec.errors import ArtifactError, OptionError
+from verispec.models.decoder import Decoder, build_decoder
+from verispec.models.hyperparameters import Hyperparameters, read_hyperparameters
+from verispec.models.memory import MemoryNeed, PassLimits, memory_need
+from verispec.models.tensors import EMBEDDING, ROPE_FACTORS, check_tensors
+from verispec.ops.native_weights import packed_bytes
+
+DEFAULT_CONTEXT = 4096
+MAX_THREADS = 256
+MAX_ROWS = 128
+LOGIT_ROWS = 32
+"""Output rows of one pass when logits are wanted; more run as several passes, to bound the workspace."""
+
+
+@dataclass(frozen=True)
+class ModelPlan:
+    """A checked file and what loading it would take; nothing is allocated yet."""
+
+    file: GgufFile
+    model: Hyperparameters
+    tensors: tuple[str, ...]
+    limits: PassLimits
+    need: MemoryNeed
+
+
+def plan_model(path: str | Path, context: int | None = None, sequences: int = 4) -> ModelPlan:
+    """Reads and checks the file at ``path``: hyperparameters, every tensor, the memory it needs.
+
+    ``context`` (positions a sequence can hold) is by default 4096 or what the model was trained on, if that
+    is less. Raises ArtifactError for a bad file, OptionError for an option out of range.
+    """
+    file = GgufFile.open(path)
+    if EMBEDDING not in file.tensors or len(file.tensors[EMBEDDING].shape) != 2:
+        raise ArtifactError(path, f"tensor {EMBEDDING}", "a matrix", "none")
+    model = read_hyperparameters(path, file.metadata, file.tensors[EMBEDDING].shape[0])
+    names = tuple(tensor.name for tensor in check_tensors(path, model, file.tensors))
+    if context is None:
+        context = min(DEFAULT_CONTEXT, model.trained_context)
+    if not 1 <= context <= model.trained_context:
+        limit = f"1 to {model.trained_context} positions, what the model was trained on"
+        raise OptionError(f"ctx: expected {limit}, found {context}")
+    limits = PassLimits(context, sequences, min(MAX_ROWS, context), LOGIT_ROWS)
+    return ModelPlan(file, model, names, limits, memory_need(model, limits, packed_bytes(file, names)))
+
+
+def default_threads() -> int:
+    """The physical cores this process may run on."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
+
+
+def plan_decoder(plan: ModelPlan) -> Decoder:
+    """The graph of a checked file. Raises ArtifactError for rotation factors that make no sense."""
+    factors: Sequence[float] = ()
+    if ROPE_FACTORS in plan.tensors:
+        factors = plan.file.data(ROPE_FACTORS).view("<f4").tolist()
+        if not all(np.isfinite(f) and f > 0 for f in factors):
+            raise ArtifactError(plan.file.path, f"tensor {ROPE_FACTORS}", "positive factors", str(factors))
+    return build_decoder(plan.model, frozenset(plan.tensors), factors)

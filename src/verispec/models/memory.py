@@ -1,0 +1,111 @@
+"""How much memory a model with a context needs, stated and checked before anything is allocated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from verispec.errors import MemoryLimitError
+from verispec.models.hyperparameters import Hyperparameters
+from verispec.ops.contract import KEY_BLOCK
+
+F16_BYTES = 2
+F32_BYTES = 4
+MIB = 1 << 20
+LIMIT_FILES = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+"""Where Linux says what a container may use and uses (control groups version 2 and 1)."""
+
+
+@dataclass(frozen=True)
+class PassLimits:
+    """What the passes of one backend are at most: positions a sequence, sequences, rows and output rows a
+    pass."""
+
+    context: int
+    sequences: int
+    rows: int
+    logit_rows: int
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Bytes by purpose."""
+
+    weights: int
+    cache: int
+    workspace: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.cache + self.workspace
+
+    def describe(self) -> str:
+        """One line for people, in MiB."""
+        parts = (("weights", self.weights), ("keys and values", self.cache), ("workspace", self.workspace))
+        return ", ".join(f"{name} {amount / MIB:.0f} MiB" for name, amount in parts)
+
+
+def kept_positions(model: Hyperparameters, limits: PassLimits) -> tuple[int, ...]:
+    """Per layer, the positions whose keys and values a sequence keeps.
+
+    A layer with a window keeps a ring: the window and a whole pass, so that rows written and then rejected
+    never displace a key that the next row sees.
+    """
+    rings = (window + limits.rows if window else limits.context for window in model.windows)
+    return tuple(_whole_blocks(min(ring, limits.context)) for ring in rings)
+
+
+def memory_need(model: Hyperparameters, limits: PassLimits, weight_bytes: int) -> MemoryNeed:
+    """What ``model`` needs beside ``weight_bytes`` of packed weights."""
+    position = 2 * model.kv_heads * model.head_dim * F16_BYTES
+    cache = sum(kept_positions(model, limits)) * position * limits.sequences
+    return MemoryNeed(weight_bytes, cache, _workspace(model, limits))
+
+
+def _workspace(model: Hyperparameters, limits: PassLimits) -> int:
+    """Everything a pass holds at once, and the rotation tables."""
+    query, key = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    widths = 4 * model.hidden_size + 2 * query + 2 * key + 3 * model.feed_forward
+    activations = limits.rows * widths * F32_BYTES
+    logits = limits.logit_rows * model.vocabulary * F32_BYTES
+    kinds = len({model.layer_rope(layer) for layer in range(model.layers)})
+    rotations = kinds * limits.context * model.rope.dimensions * F32_BYTES
+    return activations + logits + rotations
+
+
+def _whole_blocks(positions: int) -> int:
+    return -(-positions // KEY_BLOCK) * KEY_BLOCK
+
+
+def available_memory() -> int:
+    """Bytes this process can still take: the machine's, or what its control group leaves if that is less."""
+    available = int(psutil.virtual_memory().available)
+    for limit_file, usage_file in LIMIT_FILES:
+        limit, usage = _number_in(limit_file), _number_in(usage_file)
+        if limit is not None and usage is not None:
+            available = min(available, max(0, limit - usage))
+    return available
+
+
+def _number_in(path: str) -> int | None:
+    try:
+        text = Path(path).read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def check_memory(need: MemoryNeed, limits: PassLimits, available: int) -> None:
+    """Raises MemoryLimitError, with all numbers, when ``need`` exceeds ``available`` bytes."""
+    if need.total <= available:
+        return
+    raise MemoryLimitError(
+        f"memory: expected at most {available / MIB:.0f} MiB (what is available), found a need of "
+        f"{need.total / MIB:.0f} MiB ({need.describe()}) for a context of {limits.context} positions and "
+        f"{limits.sequences} sequences; a smaller ctx needs less"
+    )
