@@ -9,7 +9,8 @@
 
 namespace verispec::VERISPEC_ISA_NS {
 
-constexpr int kDotRows = 4;  // rows whose sums stay in registers together
+constexpr int kDotRows = 4;  // rows that share one reading of the codes
+constexpr int streams_for(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }  // as in dot_avx512.hpp
 
 inline __m256i splat_four(const int8_t* activations) {
   int32_t four;

@@ -5,7 +5,8 @@
 
 namespace verispec::VERISPEC_ISA_NS {
 
-constexpr int kDotRows = 2;  // rows that share one unpacking of the codes
+constexpr int kDotRows = 2;                   // rows that share one reading of the codes
+constexpr int streams_for(int) { return 1; }  // arithmetic is the limit here, not memory
 
 template <int kMaxCode, int kShift, bool kCentred>
 struct BlockDot {

@@ -106,7 +106,7 @@ const KernelTable& kernels_avx2();
 const KernelTable& kernels_avx512();
 
 // The table named by `name`, or (null) by VERISPEC_ISA, or the best this CPU runs.
-// Throws std::runtime_error naming the choices when it is unknown or unavailable.
+// Throws std::invalid_argument naming the choices when it is unknown or unavailable.
 const KernelTable& select_kernels(const char* name);
 
 }  // namespace verispec

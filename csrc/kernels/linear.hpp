@@ -27,19 +27,53 @@ inline void store_outputs(const F32x16* sums, int count, int64_t group, int64_t 
   }
 }
 
-template <WeightType T, int M = kDotRows>
-inline void quantised_rows_of(int count, const uint8_t* group, int64_t blocks, const uint8_t* tile,
-                              int tile_rows, int first, F32x16* sums) {
-  if constexpr (M == 1) {
-    quantised_rows<T, 1>(group, blocks, tile, tile_rows, first, sums);
-  } else if (count == M) {
-    quantised_rows<T, M>(group, blocks, tile, tile_rows, first, sums);
-  } else {
-    quantised_rows_of<T, M - 1>(count, group, blocks, tile, tile_rows, first, sums);
+// A linear layer's weights, groups and destination, whatever its rows.
+struct LinearJob {
+  const PackedMatrix& w;
+  int64_t group_bytes;
+  const float* bias;
+  float* out;
+  int64_t ld;
+};
+
+// Groups [begin, end) for M rows of a tile: in streams as long as there are groups for all of them, then
+// singly.
+template <WeightType T, int M>
+inline void quantised_groups(const LinearJob& job, int64_t begin, int64_t end, const uint8_t* tile,
+                             int tile_rows, int first, int64_t row) {
+  constexpr int kStreams = streams_for(M);
+  const int64_t blocks = job.w.k / kBlock;
+  float* out = job.out + row * job.ld;
+  F32x16 sums[kStreams * M];
+  const int64_t each = (end - begin) / kStreams;
+  for (int64_t g = begin; g < begin + each; ++g) {
+    quantised_rows<T, M, kStreams>(job.w.data + g * job.group_bytes, each * job.group_bytes, blocks, tile,
+                                   tile_rows, first, sums);
+    for (int s = 0; s < kStreams; ++s) {
+      store_outputs(sums + s * M, M, g + s * each, job.w.n, job.bias, out, job.ld);
+    }
+  }
+  if constexpr (kStreams > 1) {
+    for (int64_t g = begin + kStreams * each; g < end; ++g) {
+      quantised_rows<T, M, 1>(job.w.data + g * job.group_bytes, 0, blocks, tile, tile_rows, first, sums);
+      store_outputs(sums, M, g, job.w.n, job.bias, out, job.ld);
+    }
   }
 }
 
-// Rows of a tile are cut into equal parts of at most kDotRows.
+template <WeightType T, int M = kDotRows>
+inline void quantised_groups_of(int count, const LinearJob& job, int64_t begin, int64_t end,
+                                const uint8_t* tile, int tile_rows, int first, int64_t row) {
+  if constexpr (M == 1) {
+    quantised_groups<T, 1>(job, begin, end, tile, tile_rows, first, row);
+  } else if (count == M) {
+    quantised_groups<T, M>(job, begin, end, tile, tile_rows, first, row);
+  } else {
+    quantised_groups_of<T, M - 1>(count, job, begin, end, tile, tile_rows, first, row);
+  }
+}
+
+// Rows are cut into equal parts of at most kDotRows.
 inline int rows_per_part(int rows) {
   const int parts = (rows + kDotRows - 1) / kDotRows;
   return (rows + parts - 1) / parts;
@@ -50,8 +84,11 @@ void linear_quantised(const PackedMatrix& w, int m, const Activations& in, int64
                       int64_t group_end, const float* bias, float* out, int64_t ld) {
   constexpr QuantisedLayout kShape = kLayout<T>;
   const int64_t blocks = w.k / kBlock;
-  const int64_t group_bytes = (blocks + kShape.unit_blocks - 1) / kShape.unit_blocks * kShape.unit_bytes();
-  F32x16 sums[kDotRows];
+  const int64_t units = (blocks + kShape.unit_blocks - 1) / kShape.unit_blocks;
+  const LinearJob job = {w, units * kShape.unit_bytes(), bias, out, ld};
+  if (m <= kDotRows) {
+    return quantised_groups_of<T>(m, job, group_begin, group_end, in.quantised, m, 0, 0);
+  }
   for (int64_t g = group_begin; g < group_end; ++g) {
     for (int row = 0; row < m; row += kMaxTileRows) {
       const int rows = m - row < kMaxTileRows ? m - row : kMaxTileRows;
@@ -59,8 +96,7 @@ void linear_quantised(const PackedMatrix& w, int m, const Activations& in, int64
       const int step = rows_per_part(rows);
       for (int first = 0; first < rows; first += step) {
         const int count = rows - first < step ? rows - first : step;
-        quantised_rows_of<T>(count, w.data + g * group_bytes, blocks, tile, rows, first, sums);
-        store_outputs(sums, count, g, w.n, bias, out + (row + first) * ld, ld);
+        quantised_groups_of<T>(count, job, g, g + 1, tile, rows, first, row + first);
       }
     }
   }

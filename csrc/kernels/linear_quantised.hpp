@@ -7,8 +7,8 @@
 
 namespace verispec::VERISPEC_ISA_NS {
 
-// How far ahead of use weights are asked for; the stream runs on through the following groups.
-constexpr int kPrefetchBytes = 4096;
+// How far ahead of use weights are asked for; a stream runs on through the groups that follow.
+constexpr int kPrefetchBytes = 2048;
 
 template <int kBytes>
 inline void prefetch_lines(const uint8_t* p) {
@@ -80,36 +80,49 @@ inline void add_half_blocks(const uint8_t* header, int b, const uint8_t* block, 
   }
 }
 
-// sums[m] = the 16 outputs of `group` for rows first + m of a tile of `tile_rows` rows.
+// One block of one group, all M rows.
 template <WeightType T, int M>
-void quantised_rows(const uint8_t* group, int64_t blocks, const uint8_t* tile, int tile_rows, int first,
-                    F32x16* sums) {
+inline void add_block(const uint8_t* header, int b, const QuantisedRows& rows, F32x16 (&totals)[M]) {
   using Block = WeightBlock<T>;
+  const uint8_t* block = header + kLayout<T>.header_bytes + b * kLayout<T>.block_bytes();
+  prefetch_lines<kLayout<T>.block_bytes()>(block);
+  if constexpr (Block::kTail == Tail::kHalfScales) {
+    add_half_blocks<Block>(header, b, block, rows, totals);
+  } else {
+    add_whole_block<Block>(header, b, block, rows, totals);
+  }
+}
+
+// kStreams groups of outputs, `stride` bytes apart, against rows first + m (m < M) of a tile of `tile_rows`
+// rows: sums[s * M + m] = the 16 outputs of group s for row m.
+template <WeightType T, int M, int kStreams>
+void quantised_rows(const uint8_t* group, int64_t stride, int64_t blocks, const uint8_t* tile, int tile_rows,
+                    int first, F32x16* sums) {
   constexpr QuantisedLayout kShape = kLayout<T>;
-  F32x16 totals[M];
+  F32x16 totals[kStreams][M];
+#pragma GCC unroll 8
+  for (int s = 0; s < kStreams; ++s) {
 #pragma GCC unroll 16
-  for (int m = 0; m < M; ++m) totals[m] = F32x16::zero();
+    for (int m = 0; m < M; ++m) totals[s][m] = F32x16::zero();
+  }
   const uint8_t* header = group;
   for (int64_t done = 0; done < blocks; done += kShape.unit_blocks, header += kShape.unit_bytes()) {
-    prefetch_lines<kShape.header_bytes>(header);
-    const uint8_t* block = header + kShape.header_bytes;
+#pragma GCC unroll 8
+    for (int s = 0; s < kStreams; ++s) prefetch_lines<kShape.header_bytes>(header + s * stride);
     const int64_t left = blocks - done;
     const int in_unit = left < kShape.unit_blocks ? static_cast<int>(left) : kShape.unit_blocks;
 #pragma GCC unroll 1
-    for (int b = 0; b < in_unit; ++b) {
-      prefetch_lines<kShape.block_bytes()>(block);
+    for (int b = 0; b < in_unit; ++b, tile += tile_rows * kQuantisedBlockBytes) {
       const QuantisedRows rows(tile, tile_rows, first);
-      if constexpr (Block::kTail == Tail::kHalfScales) {
-        add_half_blocks<Block>(header, b, block, rows, totals);
-      } else {
-        add_whole_block<Block>(header, b, block, rows, totals);
-      }
-      block += kShape.block_bytes();
-      tile += tile_rows * kQuantisedBlockBytes;
+#pragma GCC unroll 8
+      for (int s = 0; s < kStreams; ++s) add_block<T>(header + s * stride, b, rows, totals[s]);
     }
   }
+#pragma GCC unroll 8
+  for (int s = 0; s < kStreams; ++s) {
 #pragma GCC unroll 16
-  for (int m = 0; m < M; ++m) sums[m] = totals[m];
+    for (int m = 0; m < M; ++m) sums[s * M + m] = totals[s][m];
+  }
 }
 
 }  // namespace verispec::VERISPEC_ISA_NS
