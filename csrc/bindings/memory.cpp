@@ -47,7 +47,7 @@ void bind_memory(nb::module_& m) {
       .def("__len__", &Vector::size);
 
   nb::class_<RopeTables>(m, "RopeTable")
-      .def(nb::new_(make_rope_tables), nb::arg("inverse_frequencies"), nb::arg("magnitude"),
+      .def(nb::new_(&make_rope_tables), nb::arg("inverse_frequencies"), nb::arg("magnitude"),
            nb::arg("interleaved"), nb::arg("positions"))
       .def_ro("positions", &RopeTables::positions)
       .def_prop_ro("pairs", [](const RopeTables& tables) { return tables.table.pairs; });

@@ -13,7 +13,7 @@ inline void swiglu(const float* gate, const float* up, int64_t n, float* out) {
 // gelu(gate) * up with the tanh form of GELU. 0.5 * (1 + tanh(z)) is sigmoid(2z), which does not cancel for
 // large negative gates: gelu(x) = x * sigmoid(2 * sqrt(2/pi) * (x + 0.044715 x^3)).
 inline void geglu(const float* gate, const float* up, int64_t n, float* out) {
-  const F32x16 linear = F32x16::set1(1.5957691216057308f);               // 2 * sqrt(2 / pi)
+  const F32x16 linear = F32x16::set1(1.5957691216057308f);  // 2 * sqrt(2 / pi)
   const F32x16 cubic = F32x16::set1(1.5957691216057308f * 0.044715f);
   map_rows(gate, up, n, out, [linear, cubic](F32x16 g, F32x16 u) {
     const F32x16 z = g * fma(g * g, cubic, linear);

@@ -3,7 +3,8 @@
 // A row's result is a function of its query, its visible keys and values, its position and the window alone:
 //   for each step that holds a visible key, in position order:
 //     m' = max(m, scores);  p = exp(scores - m');  c = exp(m - m')
-//     lane sums = lane sums * c + ((p0 + p1) + (p2 + p3));  out = out * c, then + p[key] * value[key] key by key
+//     lane sums = lane sums * c + ((p0 + p1) + (p2 + p3));  out = out * c, then + p[key] * value[key] key by
+//     key
 //   out / (fixed tree over the lane sums)
 // Lanes of keys outside [first, last] are replaced before use and their values are never read into a sum, so
 // that whatever a rejected row left there has no effect.
@@ -15,13 +16,13 @@
 
 namespace verispec::VERISPEC_ISA_NS {
 
-constexpr int kMaxGroupRows = 96;                 // query rows that share one conversion of keys and values
+constexpr int kMaxGroupRows = 96;                  // query rows that share one conversion of keys and values
 constexpr int kGroupFloats = kMaxGroupRows * 256;  // room for their queries; fewer rows for wider heads
 
 // Query rows (a row of the pass and one of its heads) of one slot and kv head, and their running softmax.
 struct QueryGroup {
   int rows;
-  int stride;  // head_dim rounded up to 16
+  int stride;                    // head_dim rounded up to 16
   int64_t first[kMaxGroupRows];  // visible positions [first, last]
   int64_t last[kMaxGroupRows];
   float greatest[kMaxGroupRows + 16];  // a tile loads and stores sixteen
@@ -44,8 +45,12 @@ inline KeyRange visible_keys(const QueryGroup& group, int row, int64_t step) {
   const int64_t start = step * kStepKeys;
   const int64_t begin = group.first[row] - start;
   const int64_t end = group.last[row] + 1 - start;
-  return {static_cast<int>(begin < 0 ? 0 : begin > kStepKeys ? kStepKeys : begin),
-          static_cast<int>(end > kStepKeys ? kStepKeys : end < 0 ? 0 : end)};
+  return {static_cast<int>(begin < 0           ? 0
+                           : begin > kStepKeys ? kStepKeys
+                                               : begin),
+          static_cast<int>(end > kStepKeys ? kStepKeys
+                           : end < 0       ? 0
+                                           : end)};
 }
 
 // Scores as the softmax sees them: capped, and -inf where the row may not look.
@@ -125,7 +130,8 @@ inline void add_visible_values(const KeyStep<Element>& keys, const KeyRange* vis
 
 // Rows [at, at + Rows) of the group over one step.
 template <int Rows, typename Element>
-inline void attend_tile(const KeyStep<Element>& keys, int64_t step, float softcap, QueryGroup& group, int at) {
+inline void attend_tile(const KeyStep<Element>& keys, int64_t step, float softcap, QueryGroup& group,
+                        int at) {
   KeyRange visible[Rows];
   KeyRange any{kStepKeys, 0};
   for (int r = 0; r < Rows; ++r) {
@@ -146,8 +152,7 @@ inline void attend_tile(const KeyStep<Element>& keys, int64_t step, float softca
 template <typename Element>
 inline void attend_step(const KeyStep<Element>& keys, int64_t step, float softcap, QueryGroup& group) {
   int at = 0;
-  for (; at + kRowTile <= group.rows; at += kRowTile)
-    attend_tile<kRowTile>(keys, step, softcap, group, at);
+  for (; at + kRowTile <= group.rows; at += kRowTile) attend_tile<kRowTile>(keys, step, softcap, group, at);
   switch (group.rows - at) {
     case 5:
       if constexpr (kRowTile > 5) attend_tile<5>(keys, step, softcap, group, at);
@@ -239,7 +244,8 @@ inline void attention(const KvLayer& cache, const AttentionShape& shape, int m, 
   const int group_heads = shape.heads / cache.kv_heads;
   QueryGroup group;
   group.stride = (head_dim + 15) / 16 * 16;
-  const int capacity = kGroupFloats / group.stride < kMaxGroupRows ? kGroupFloats / group.stride : kMaxGroupRows;
+  const int capacity =
+      kGroupFloats / group.stride < kMaxGroupRows ? kGroupFloats / group.stride : kMaxGroupRows;
   const F32x16 factor = F32x16::set1(shape.scale);
   const auto element = [&](int query_row) {  // offset of a query row's head in q and out
     const int64_t row = query_row / group_heads;

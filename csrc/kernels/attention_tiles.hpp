@@ -1,7 +1,7 @@
 // The two products of attention over one step of keys, held in registers for a tile of query rows.
 //
-// The order of every sum is fixed: a score is one chain over the head's dimensions, an output element one chain
-// over the keys in position order. Tile sizes follow the register file and do not change any result.
+// The order of every sum is fixed: a score is one chain over the head's dimensions, an output element one
+// chain over the keys in position order. Tile sizes follow the register file and do not change any result.
 #pragma once
 
 #include "kernel_table.hpp"

@@ -74,8 +74,7 @@ inline F32x16 log(F32x16 x) {
   const I32x16 offset = bits(scaled) - I32x16::set1(0x3f3504f3);
   const I32x16 e = shift_right<23>(offset);
   const F32x16 m = from_bits((offset & I32x16::set1(0x007fffff)) + I32x16::set1(0x3f3504f3));
-  const F32x16 exponent =
-      F32x16::from_i32(e) - select(denormal, F32x16::set1(25.0f), F32x16::zero());
+  const F32x16 exponent = F32x16::from_i32(e) - select(denormal, F32x16::set1(25.0f), F32x16::zero());
   const F32x16 f = m - F32x16::set1(1.0f);
   const F32x16 f2 = f * f;
   F32x16 p = F32x16::set1(0x1.1b63b2p-4f);
@@ -108,8 +107,6 @@ inline F32x16 tanh(F32x16 x) {
 }
 
 // 1 / (1 + exp(-x)) multiplied by `factor`, as one division.
-inline F32x16 times_sigmoid(F32x16 factor, F32x16 x) {
-  return factor / (F32x16::set1(1.0f) + exp(-x));
-}
+inline F32x16 times_sigmoid(F32x16 factor, F32x16 x) { return factor / (F32x16::set1(1.0f) + exp(-x)); }
 
 }  // namespace verispec::VERISPEC_ISA_NS

@@ -5,8 +5,8 @@
 //   F32x16 - arithmetic, explicit fma, min/max, sqrt, f16/bf16/i32 conversions, fixed-tree reductions;
 //   I32x16 - wrapping integer arithmetic, shifts and bit casts that the elementary functions need;
 //   Mask16 - the result of a comparison, used by select().
-// NaN: max(a, b) is a > b ? a : b and min(a, b) is a < b ? a : b on every path; kernels are written so that no
-// other NaN behaviour is relied on.
+// NaN: max(a, b) is a > b ? a : b and min(a, b) is a < b ? a : b on every path; kernels are written so that
+// no other NaN behaviour is relied on.
 //
 // Kernel headers are included at file scope by isa_<name>.cpp, which defines VERISPEC_ISA_NS; each opens
 // namespace verispec::VERISPEC_ISA_NS itself. They use no inline function of the standard library, whose

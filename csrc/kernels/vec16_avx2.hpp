@@ -119,9 +119,9 @@ inline Mask16 lanes(int begin, int end) {
   const __m256i high = _mm256_add_epi32(low, _mm256_set1_epi32(8));
   const __m256i first = _mm256_set1_epi32(begin - 1);
   const __m256i last = _mm256_set1_epi32(end);
-  return {_mm256_castsi256_ps(_mm256_and_si256(_mm256_cmpgt_epi32(low, first), _mm256_cmpgt_epi32(last, low))),
-          _mm256_castsi256_ps(
-              _mm256_and_si256(_mm256_cmpgt_epi32(high, first), _mm256_cmpgt_epi32(last, high)))};
+  return {
+      _mm256_castsi256_ps(_mm256_and_si256(_mm256_cmpgt_epi32(low, first), _mm256_cmpgt_epi32(last, low))),
+      _mm256_castsi256_ps(_mm256_and_si256(_mm256_cmpgt_epi32(high, first), _mm256_cmpgt_epi32(last, high)))};
 }
 inline uint32_t lane_bits(Mask16 m) {
   return static_cast<uint32_t>(_mm256_movemask_ps(m.lo)) |

@@ -88,12 +88,12 @@ struct I32x16 {
 };
 
 // Wrapping: computed unsigned, because signed overflow is undefined.
-#define VERISPEC_I32_OPERATOR(op)                                                                   \
-  inline I32x16 operator op(I32x16 a, I32x16 b) {                                                   \
-    I32x16 r;                                                                                       \
-    for (int i = 0; i < 16; ++i)                                                                    \
+#define VERISPEC_I32_OPERATOR(op)                                                                    \
+  inline I32x16 operator op(I32x16 a, I32x16 b) {                                                    \
+    I32x16 r;                                                                                        \
+    for (int i = 0; i < 16; ++i)                                                                     \
       r.v[i] = static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) op static_cast<uint32_t>(b.v[i])); \
-    return r;                                                                                       \
+    return r;                                                                                        \
   }
 VERISPEC_I32_OPERATOR(+)
 VERISPEC_I32_OPERATOR(-)
@@ -154,11 +154,11 @@ struct F32x16 {
   }
 };
 
-#define VERISPEC_F32_LANES(signature, expression)              \
-  inline F32x16 signature {                                    \
-    F32x16 r;                                                  \
-    for (int i = 0; i < 16; ++i) r.v[i] = (expression);        \
-    return r;                                                  \
+#define VERISPEC_F32_LANES(signature, expression)       \
+  inline F32x16 signature {                             \
+    F32x16 r;                                           \
+    for (int i = 0; i < 16; ++i) r.v[i] = (expression); \
+    return r;                                           \
   }
 VERISPEC_F32_LANES(operator+(F32x16 a, F32x16 b), a.v[i] + b.v[i])
 VERISPEC_F32_LANES(operator-(F32x16 a, F32x16 b), a.v[i] - b.v[i])
@@ -192,11 +192,11 @@ inline I32x16 round_i32(F32x16 a) {
   return r;
 }
 
-#define VERISPEC_COMPARE(op)                                                     \
-  inline Mask16 operator op(F32x16 a, F32x16 b) {                                \
-    Mask16 r;                                                                    \
-    for (int i = 0; i < 16; ++i) r.v[i] = a.v[i] op b.v[i] ? 0xffffffffu : 0u;   \
-    return r;                                                                    \
+#define VERISPEC_COMPARE(op)                                                   \
+  inline Mask16 operator op(F32x16 a, F32x16 b) {                              \
+    Mask16 r;                                                                  \
+    for (int i = 0; i < 16; ++i) r.v[i] = a.v[i] op b.v[i] ? 0xffffffffu : 0u; \
+    return r;                                                                  \
   }
 VERISPEC_COMPARE(>)
 VERISPEC_COMPARE(>=)
