@@ -94,7 +94,7 @@ def evaluate(
     slots: Ids | None = None,
     rows: int | None = None,
 ) -> list[Floats]:
-    """What the graph's buffers hold after one run; positions count from 0, tokens and slots are 0 by default."""
+    """What the graph's buffers hold after one run. Positions count from 0; tokens and slots are 0 by default."""
     rows = inputs[0].shape[0] if rows is None else rows
     program = _native.Program(pool(threads), _native.Workspace(), rows, 0, isa=isa)
     results = graph(program, [program.input(x.shape[1]) for x in inputs])
