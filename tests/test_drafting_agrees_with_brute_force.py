@@ -118,12 +118,3 @@ def test_automaton_stays_small_on_any_text(text: list[int]) -> None:
     automaton.extend(text)
     assert len(automaton) == len(text)
     assert automaton.states <= 2 * len(text) + 1
-
-
-def test_truncated_automaton_equals_one_that_never_saw_the_rest() -> None:
-    text = [1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 2]
-    longer, shorter = SuffixAutomaton(), SuffixAutomaton()
-    longer.extend([*text, 4, 4, 4, 1, 2, 4])
-    longer.truncate(len(text))
-    shorter.extend(text)
-    assert longer.propose(9, 1, 0.0) == shorter.propose(9, 1, 0.0)

@@ -6,7 +6,6 @@
 // ends elsewhere.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -22,17 +21,16 @@ class SuffixAutomaton {
     int32_t match = 0;  // length of the suffix that occurred before, 0 when none did
   };
 
-  SuffixAutomaton() { reset(); }
+  SuffixAutomaton() : slots_(64, kNone), last_(add_state(0)) {}
 
   // Tokens held.
-  size_t size() const { return text_.size(); }
+  size_t size() const { return static_cast<size_t>(size_); }
   // States held; at most two for each token.
   size_t states() const { return states_.size(); }
 
   // Appends one token in amortised constant time.
   void append(int32_t token) {
-    const int32_t position = static_cast<int32_t>(text_.size());
-    text_.push_back(token);
+    const int32_t position = size_++;
     const int32_t current = add_state(position + 1);
     int32_t state = last_;
     int32_t edge = kNone;
@@ -49,14 +47,6 @@ class SuffixAutomaton {
     }
     last_ = current;
     count_ending(current, position);
-  }
-
-  // Forgets all but the first `length` tokens. Rebuilds, since it is asked for after a fault only.
-  void truncate(size_t length) {
-    if (length >= text_.size()) return;
-    std::vector<int32_t> kept(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(length));
-    reset();
-    for (int32_t token : kept) append(token);
   }
 
   // Follows, from the longest suffix of at least `min_match` tokens that occurred before, the most frequent
@@ -76,7 +66,7 @@ class SuffixAutomaton {
       }
       if (state == kRoot || match < min_match) break;
       const Continuation best = most_frequent(state);
-      const double confidence = confidence_of(best, match);
+      const double confidence = confidence_of(best.count, best.total, match);
       if (confidence < min_confidence) break;
       chain.tokens.push_back(edges_[best.edge].token);
       chain.confidences.push_back(confidence);
@@ -90,7 +80,7 @@ class SuffixAutomaton {
   // tokens: the frequency, held back by as many unseen cases as matches of that length missed on chat and
   // copying texts of a small instruction model (one in four right after 1 token, half after 2, nine in ten
   // after 8).
-  static double confidence(double count, double total, int32_t match) {
+  static double confidence_of(double count, double total, int32_t match) {
     const double length = match;
     return count / (total + 2.6 / (length * std::sqrt(length)));
   }
@@ -118,14 +108,6 @@ class SuffixAutomaton {
     int32_t count = 0;
     int32_t total = 0;
   };
-
-  void reset() {
-    text_.clear();
-    states_.clear();
-    edges_.clear();
-    slots_.assign(64, kNone);
-    last_ = add_state(0);
-  }
 
   int32_t add_state(int32_t length) {
     states_.push_back({length, kNone, kNone, 0, -1});
@@ -172,10 +154,6 @@ class SuffixAutomaton {
     return best;
   }
 
-  static double confidence_of(const Continuation& best, int32_t match) {
-    return confidence(best.count, best.total, match);
-  }
-
   size_t slot_of(int32_t state, int32_t token) const {
     const uint64_t key =
         (static_cast<uint64_t>(static_cast<uint32_t>(state)) << 32) | static_cast<uint32_t>(token);
@@ -209,11 +187,11 @@ class SuffixAutomaton {
     slots_[slot] = edge;
   }
 
-  std::vector<int32_t> text_;
   std::vector<State> states_;
   std::vector<Edge> edges_;
   std::vector<int32_t> slots_;  // open addressing: (state, token) -> edge
-  int32_t last_ = kRoot;
+  int32_t last_;                // the whole text's state
+  int32_t size_ = 0;
 };
 
 }  // namespace verispec

@@ -1,4 +1,4 @@
-"""Types of the native extension. Rows are float32 ``[rows, width]``; a program names its buffers by int handles.
+"""The native extension. Rows are float32 ``[rows, width]``; a program names its buffers by int handles.
 
 Every function raises ValueError that says what was wrong, what was expected and what was found.
 """
@@ -191,3 +191,26 @@ class Program:
     def workspace_bytes(self) -> int: ...
     def phases(self) -> list[str]:
         """One line a phase: its operations and its number of chunks."""
+
+class SuffixAutomaton:
+    """Online suffix automaton over token ids (int32)."""
+
+    def __init__(self) -> None: ...
+    def __len__(self) -> int:
+        """Tokens held."""
+
+    @property
+    def states(self) -> int:
+        """At most two for each token."""
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Append token ids in order."""
+
+    def propose(
+        self, limit: int, min_match: int, min_confidence: float
+    ) -> tuple[list[int], list[float], int]:
+        """Tokens, confidences, and the length of the match (0: none) they continue."""
+
+    @staticmethod
+    def confidence(count: float, total: float, match: int) -> float:
+        """Probability that what came ``count`` times of ``total`` after ``match`` equal tokens comes again."""
