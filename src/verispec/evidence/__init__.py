@@ -1,0 +1,1 @@
+"""Evidence: receipts of generations, and their verification by replay."""
