@@ -7,6 +7,7 @@ same code.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -134,8 +135,10 @@ def _signature(receipt: Receipt, public_key: bytes | None) -> tuple[str, str | N
 
 
 def check_included(receipt: Receipt) -> None:
-    """Raises ReceiptError when the prompt or answer stored in a receipt are not those of its digests."""
+    """Raises ReceiptError when what a receipt stores of prompt and answer does not have its digests."""
     included, facts = receipt.replayed["included"], receipt.replayed
+    if re.fullmatch("([0-9a-f]{2})*", facts["prompt"]["salt"]) is None:
+        raise ReceiptError("receipt: replayed.prompt.salt: expected hexadecimal digits")
     if included is None:
         return
     prompt, tokens, text = (included.get(name) for name in ("prompt_tokens", "tokens", "text"))
@@ -246,11 +249,8 @@ def _restored(value: Any) -> Any:
 
 
 def _is_prompt(recorded: Mapping[str, Any], tokens: Sequence[int]) -> bool:
-    try:
-        salt = bytes.fromhex(recorded["salt"])
-    except ValueError as error:
-        raise ReceiptError("receipt: replayed.prompt.salt: expected hexadecimal digits") from error
-    return (token_digest(tokens, salt), len(tokens)) == (recorded["sha256"], recorded["tokens"])
+    digest = token_digest(tokens, bytes.fromhex(recorded["salt"]))
+    return (digest, len(tokens)) == (recorded["sha256"], recorded["tokens"])
 
 
 def _are_tokens(value: Any) -> bool:
