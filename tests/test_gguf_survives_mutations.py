@@ -17,13 +17,17 @@ from pathlib import Path
 
 from tiny_llama import header_parts, tiny_llama
 from verispec.artifacts.gguf import GgufFile
+from verispec.backends.contract import Row
+from verispec.backends.native import NativeBackend, plan_model
 from verispec.errors import ArtifactError
-from verispec.models.hyperparameters import read_hyperparameters
-from verispec.models.tensors import check_tensors
+from verispec.text.chat_template import ChatTemplate
+from verispec.text.tokenizer import Tokenizer
 
 MUTATIONS = 10_000
 SEED = 20
 EXTRA_MEMORY = 64 << 20
+CONTEXT = 16
+EVALUATE_EACH = 5
 SECONDS_EACH = 5.0
 HOSTILE = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 33, 2**64 - 1]
 
@@ -57,19 +61,26 @@ def mutate(original: bytes, parts: list[tuple[int, int]], rng: random.Random) ->
     return bytes(damaged)
 
 
-def read_everything(path: Path) -> None:
-    """What opening a model reads: header, every tensor's bytes, hyperparameters, the list of tensors."""
+def read_everything(path: Path, evaluate: bool) -> None:
+    """All that loading a model reads; with ``evaluate`` also a pass over whatever weights came out of it."""
     with GgufFile.open(path) as file:
         for name in file.tensors:
             file.data(name).max()
-        embedding = file.tensors.get("token_embd.weight")
-        rows = embedding.shape[0] if embedding else 0
-        check_tensors(path, read_hyperparameters(path, file.metadata, rows), file.tensors)
+        Tokenizer.from_gguf(file.metadata, str(path))
+        ChatTemplate.from_gguf(file.metadata, str(path))
+    plan = plan_model(path, CONTEXT, sequences=1)
+    if not evaluate:
+        return
+    backend = NativeBackend(plan, threads=1)
+    sequence = backend.open_sequence()
+    rows = [Row(sequence, position, token, position - 1) for position, token in enumerate((1, 2, 3))]
+    backend.evaluate(rows, outputs=[1, 2], want_logits=True)
+    backend.close()
 
 
-def attempt(path: Path) -> str:
+def attempt(path: Path, evaluate: bool) -> str:
     try:
-        read_everything(path)
+        read_everything(path, evaluate)
     except ArtifactError as error:
         return "refused" if error.where and error.expected and error.found else "refused without saying why"
     return "read"
@@ -80,7 +91,7 @@ def run_all(folder: Path, answers: Connection) -> None:
     original, parts = tiny_llama(), header_parts()
     path = folder / "mutated.gguf"
     path.write_bytes(original)
-    read_everything(path)
+    read_everything(path, evaluate=True)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + EXTRA_MEMORY, used + EXTRA_MEMORY))
     rng = random.Random(SEED)
@@ -90,7 +101,7 @@ def run_all(folder: Path, answers: Connection) -> None:
         path.write_bytes(mutate(original, parts, rng))
         signal.setitimer(signal.ITIMER_REAL, SECONDS_EACH)  # a hang ends this process: no answer is sent
         try:
-            outcomes[attempt(path)] += 1
+            outcomes[attempt(path, evaluate=index % EVALUATE_EACH == 0)] += 1
         except BaseException:
             answers.send(f"mutation {index}: {traceback.format_exc()}")
             return

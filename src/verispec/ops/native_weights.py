@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from verispec import _native
 from verispec.artifacts.gguf import GgufFile, TensorInfo
-from verispec.errors import UnsupportedError
+from verispec.errors import ArtifactError
 
 PLAIN_TYPES = ("F32", "F16", "BF16")
 """Types a vector (a norm weight or a bias) may have."""
@@ -72,10 +72,9 @@ def _vector_values(file: GgufFile, tensor: TensorInfo) -> npt.NDArray[np.float32
     """The values of a one-dimensional tensor, float32; every supported type converts exactly."""
     kind = tensor.type.name
     if len(tensor.shape) != 1 or kind not in PLAIN_TYPES:
-        raise UnsupportedError(
-            "tensor-form",
-            f"{file.path}: tensor {tensor.name}: shape {tensor.shape}, type {kind}",
-            f"Matrices of any type and vectors of type {', '.join(PLAIN_TYPES)} can be used.",
+        expected = f"a matrix, or a vector of type {', '.join(PLAIN_TYPES)}"
+        raise ArtifactError(
+            file.path, f"tensor {tensor.name}", expected, f"shape {tensor.shape}, type {kind}"
         )
     data = file.data(tensor.name)
     if kind == "BF16":
