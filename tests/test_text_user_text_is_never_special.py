@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from small_vocabularies import byte_level, sentencepiece
 from verispec.errors import OptionError
+from verispec.text.added_tokens import cut_at
 from verispec.text.sentencepiece_bpe import SCAN_LENGTH, SentencePieceBpe
 from verispec.text.tokenizer import Tokenizer
 from verispec.text.vocabulary import read_vocabulary
@@ -97,11 +98,10 @@ def test_cutting_at_spaces_changes_nothing(text: str) -> None:
     """Words are merged apart and cached; the result is that of merging the whole text."""
     algorithm = SentencePieceBpe(read_vocabulary(sentencepiece(), "test"))
     whole: list[int] = []
-    for index, part in enumerate(algorithm._cut_fixed.split(text.replace(" ", "▁"))):
-        if index % 2:
-            whole.append(algorithm._fixed[part])
-        else:
-            whole += [token for piece in algorithm._scan(part) for token in algorithm._tokens(piece)]
+    for part, fixed in cut_at(text.replace(" ", "▁"), algorithm._fixed):
+        whole += [token for piece in algorithm._scan(part) for token in algorithm._tokens(piece)]
+        if fixed is not None:
+            whole.append(fixed)
     assert algorithm.encode(text) == whole == algorithm.encode(text)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterable
 
+from verispec.text.added_tokens import cut_at
 from verispec.text.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, Vocabulary
 
 SPACE = "▁"  # stands for a space in pieces
@@ -34,7 +34,6 @@ class SentencePieceBpe:
         self._bytes = self._byte_tokens()
         fixed = [token for token in vocabulary.of_type(USER_DEFINED) if vocabulary.tokens[token]]
         self._fixed = {vocabulary.tokens[token].replace(" ", SPACE): token for token in fixed}
-        self._cut_fixed = _alternatives(self._fixed)
         facts = zip(vocabulary.tokens, vocabulary.types, vocabulary.scores, strict=True)
         self._scores = {text: score for text, kind, score in facts if kind in MERGED_TYPES}
         self._cut_words = self._word_boundary()
@@ -68,12 +67,12 @@ class SentencePieceBpe:
         if prefix and text:
             text = SPACE + text
         ids: list[int] = []
-        for index, part in enumerate(self._cut_fixed.split(text)):
-            if index % 2:
-                ids.append(self._fixed[part])
-            elif part:
+        for part, token in cut_at(text, self._fixed):
+            if part:
                 for word in self._cut_words.split(part):
                     ids += self._word(word)
+            if token is not None:
+                ids.append(token)
         return ids
 
     def _word(self, word: str) -> tuple[int, ...]:
@@ -146,9 +145,3 @@ class SentencePieceBpe:
         if kind not in (CONTROL, UNKNOWN):
             text = text.replace(SPACE, " ")
         return text.encode("utf-8", "surrogatepass")
-
-
-def _alternatives(texts: Iterable[str]) -> re.Pattern[str]:
-    """Splits at the longest of ``texts`` that begins earliest, keeping it; at nothing when there are none."""
-    longest_first = sorted(texts, key=lambda text: (-len(text), text))
-    return re.compile(f"({'|'.join(map(re.escape, longest_first))})" if longest_first else "((?!))")

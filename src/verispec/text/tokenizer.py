@@ -6,11 +6,11 @@ User text never becomes a control token: ``encode`` treats ``<|im_end|>`` as the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from verispec.errors import OptionError
+from verispec.text.added_tokens import cut_at
 from verispec.text.byte_level_bpe import ByteLevelBpe
 from verispec.text.sentencepiece_bpe import SentencePieceBpe
 from verispec.text.vocabulary import CONTROL, UNKNOWN, USER_DEFINED, Vocabulary, read_vocabulary
@@ -86,7 +86,7 @@ class Tokenizer:
         begin = self.add_bos if add_bos is None else add_bos
         ids = [self.bos_id] if begin and self.bos_id is not None else []
         at_start = True
-        for part, token in self._cut_control(text) if parse_special else ((text, None),):
+        for part, token in cut_at(text, self.control_texts) if parse_special else ((text, None),):
             if guard:
                 part = part.replace(guard, "")
             if part:
@@ -101,7 +101,7 @@ class Tokenizer:
         if isinstance(self._algorithm, SentencePieceBpe):  # matches user-defined tokens itself
             return self._algorithm.encode(text, prefix=at_start and self.space_prefix)
         ids: list[int] = []
-        for part, token in _cut(text, self._user_defined):
+        for part, token in cut_at(text, self._user_defined):
             if part:
                 ids += self._algorithm.encode(part)
             if token is not None:
@@ -112,9 +112,6 @@ class Tokenizer:
     def _user_defined(self) -> dict[str, int]:
         tokens = self.vocabulary.tokens
         return {tokens[token]: token for token in self.vocabulary.of_type(USER_DEFINED) if tokens[token]}
-
-    def _cut_control(self, text: str) -> Iterable[tuple[str, int | None]]:
-        return _cut(text, self.control_texts)
 
     def token_bytes(self, token: int) -> bytes:
         """The bytes ``token`` adds to a text; a control token's are those of its name."""
@@ -149,22 +146,6 @@ class TokenPieces(dict[int, bytes]):
             raise OptionError(f"token id: expected 0 to {self._size - 1}, found {token}")
         piece = self[token] = self._algorithm.token_bytes(token)
         return piece
-
-
-def _cut(text: str, tokens: Mapping[str, int]) -> Iterable[tuple[str, int | None]]:
-    """Pieces of ``text``, each with the token that ends it (None at the end of the text).
-
-    The longest token that begins earliest is taken, as the published tokenisers do.
-    """
-    present = [name for name in tokens if name in text]
-    if not present:
-        yield text, None
-        return
-    longest_first = sorted(present, key=len, reverse=True)
-    parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text)
-    for index in range(0, len(parts) - 1, 2):
-        yield parts[index], tokens[parts[index + 1]]
-    yield parts[-1], None
 
 
 def _check_text(text: object) -> None:
