@@ -16,7 +16,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tiny_llama import header_parts, tiny_llama
-from verispec.artifacts.gguf import GgufFile
 from verispec.backends.contract import Row
 from verispec.backends.native import NativeBackend, plan_model
 from verispec.errors import ArtifactError
@@ -28,7 +27,7 @@ SEED = 20
 EXTRA_MEMORY = 64 << 20
 CONTEXT = 16
 EVALUATE_EACH = 5
-SECONDS_EACH = 5.0
+SECONDS_EACH = 20.0
 HOSTILE = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 33, 2**64 - 1]
 
 
@@ -63,12 +62,11 @@ def mutate(original: bytes, parts: list[tuple[int, int]], rng: random.Random) ->
 
 def read_everything(path: Path, evaluate: bool) -> None:
     """All that loading a model reads; with ``evaluate`` also a pass over whatever weights came out of it."""
-    with GgufFile.open(path) as file:
-        for name in file.tensors:
-            file.data(name).max()
-        Tokenizer.from_gguf(file.metadata, str(path))
-        ChatTemplate.from_gguf(file.metadata, str(path))
     plan = plan_model(path, CONTEXT, sequences=1)
+    for name in plan.file.tensors:
+        plan.file.data(name).max()
+    Tokenizer.from_gguf(plan.file.metadata, str(path))
+    ChatTemplate.from_gguf(plan.file.metadata, str(path))
     if not evaluate:
         return
     backend = NativeBackend(plan, threads=1)
@@ -114,7 +112,7 @@ def test_only_artifact_errors(tmp_path: Path) -> None:
     process = context.Process(target=run_all, args=(tmp_path, sender))
     process.start()
     sender.close()
-    answer = receiver.recv() if receiver.poll(120) else "no answer"
+    answer = receiver.recv() if receiver.poll(300) else "no answer"
     process.join()
     assert process.exitcode == 0, "the process crashed or hung"
     assert isinstance(answer, Counter), answer

@@ -73,9 +73,8 @@ def _vector_values(file: GgufFile, tensor: TensorInfo) -> npt.NDArray[np.float32
     kind = tensor.type.name
     if len(tensor.shape) != 1 or kind not in PLAIN_TYPES:
         expected = f"a matrix, or a vector of type {', '.join(PLAIN_TYPES)}"
-        raise ArtifactError(
-            file.path, f"tensor {tensor.name}", expected, f"shape {tensor.shape}, type {kind}"
-        )
+        found = f"shape {tensor.shape}, type {kind}"
+        raise ArtifactError(file.path, f"tensor {tensor.name}", expected, found)
     data = file.data(tensor.name)
     if kind == "BF16":
         return np.ascontiguousarray((data.view("<u2").astype(np.uint32) << 16).view(np.float32))
