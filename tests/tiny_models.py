@@ -128,7 +128,7 @@ def _random_tensor(name: str, shape: tuple[int, ...], kind: str, seed: int) -> n
         return random.normal(middle, 0.3, shape).astype(np.float32)
     if kind.endswith("_K"):
         return matrix_bytes(kind, *shape, seed)
-    spread = 1.0 if name == "token_embd.weight" else 1.5 / math.sqrt(shape[1])
+    spread = 1.0 if name == "token_embd.weight" else 0.7 / math.sqrt(shape[1])
     plain = random.normal(0, spread, shape).astype(np.float32)
     stored = gguf.quantize(plain, GGMLQuantizationType[kind])
     return stored if kind in ("F32", "F16") else stored.view(np.uint8)

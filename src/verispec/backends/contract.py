@@ -116,11 +116,10 @@ class BackendAdapter(ABC):
 
     @abstractmethod
     def oldest_length(self, sequence: int) -> int:
-        """The shortest positive length that ``commit`` and ``restore`` can still return to; length 0 always
-        works.
+        """The shortest length that ``commit`` and ``restore`` can return to, but for 0, which always works.
 
-        A sliding window's ring or a recurrence forgets what lies further back: that prefix must be evaluated
-        again.
+        A sliding window's ring or a recurrence forgets what lies further back: a shorter prefix must be
+        evaluated again from position 0.
         """
 
     @abstractmethod

@@ -20,6 +20,7 @@ from verispec.ops.native_weights import packed_bytes
 
 DEFAULT_CONTEXT = 4096
 MAX_THREADS = 256
+MAX_SEQUENCES = 1024
 MAX_ROWS = 128
 LOGIT_ROWS = 32
 """Output rows of one pass when logits are wanted; more run as several passes, to bound the workspace."""
@@ -52,6 +53,8 @@ def plan_model(path: str | Path, context: int | None = None, sequences: int = 4)
     if not 1 <= context <= model.trained_context:
         limit = f"1 to {model.trained_context} positions, what the model was trained on"
         raise OptionError(f"ctx: expected {limit}, found {context}")
+    if not 1 <= sequences <= MAX_SEQUENCES:
+        raise OptionError(f"sequences: expected 1 to {MAX_SEQUENCES}, found {sequences}")
     limits = PassLimits(context, sequences, min(MAX_ROWS, context), LOGIT_ROWS)
     return ModelPlan(file, model, names, limits, memory_need(model, limits, packed_bytes(file, names)))
 

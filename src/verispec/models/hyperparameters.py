@@ -177,8 +177,7 @@ def _read_rope(reader: MetadataReader, family: Family, head_dim: int, context: i
     dimensions = reader.integer("rope.dimension_count", 2, head_dim, default=head_dim)
     if dimensions % 2:
         raise reader.refuse("rope.dimension_count", "an even number", dimensions)
-    old_factor = reader.number("rope.scale_linear", 0.0, 1e6, default=0.0)
-    factor = reader.number("rope.scaling.factor", 0.0, 1e6, default=old_factor) or 1.0
+    factor = _scaling_factor(reader)
     scaling = reader.text("rope.scaling.type", ("none", "linear", "yarn"), default="linear")
     return RopeParameters(
         dimensions=dimensions,
@@ -195,6 +194,15 @@ def _read_rope(reader: MetadataReader, family: Family, head_dim: int, context: i
         log_multiplier=reader.number("rope.scaling.yarn_log_multiplier", 0.0, 100.0, default=0.0),
         attention_factor=reader.number("rope.scaling.attn_factor", 1e-6, 1e6, default=1.0),
     )
+
+
+def _scaling_factor(reader: MetadataReader) -> float:
+    """The context extension; absent or 0 means 1. Old files name it ``rope.scale_linear``."""
+    name = "rope.scaling.factor" if reader.has("rope.scaling.factor") else "rope.scale_linear"
+    factor = reader.number(name, 0.0, 1e4, default=0.0)
+    if 0 < factor < 1e-4:
+        raise reader.refuse(name, "0 or a number in 0.0001 .. 10000", factor)
+    return factor or 1.0
 
 
 def _with_gemma3(reader: MetadataReader, common: Hyperparameters) -> Hyperparameters:

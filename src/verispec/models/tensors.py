@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from verispec.artifacts.tensor_types import TensorType
 from verispec.errors import ArtifactError
 from verispec.models.hyperparameters import Hyperparameters
 
@@ -22,6 +23,8 @@ class TensorDescription(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]: ...
+    @property
+    def type(self) -> TensorType: ...
 
 
 @dataclass(frozen=True)
@@ -95,9 +98,7 @@ def check_tensors(
     present = []
     for tensor in expected_tensors(model):
         if tensor.name in tensors:
-            found = tuple(tensors[tensor.name].shape)
-            if found != tensor.shape:
-                raise ArtifactError(file, f"tensor {tensor.name}", f"shape {tensor.shape}", f"shape {found}")
+            _check_tensor(file, tensor, tensors[tensor.name])
             present.append(tensor)
         elif tensor.required:
             raise ArtifactError(file, f"tensor {tensor.name}", f"shape {tensor.shape}", "no such tensor")
@@ -107,3 +108,13 @@ def check_tensors(
             expected = f"only tensors that a {model.architecture} graph reads"
             raise ArtifactError(file, f"tensor {name}", expected, "one more")
     return present
+
+
+def _check_tensor(file: object, expected: ExpectedTensor, found: TensorDescription) -> None:
+    where, shape = f"tensor {expected.name}", tuple(found.shape)
+    if shape != expected.shape:
+        raise ArtifactError(file, where, f"shape {expected.shape}", f"shape {shape}")
+    if expected.name == ROPE_FACTORS and found.type is not TensorType.F32:
+        raise ArtifactError(file, where, "type F32", f"type {found.type.name}")
+    if not expected.is_matrix and found.type.is_quantised:
+        raise ArtifactError(file, where, "type F32, F16 or BF16", f"type {found.type.name}")
