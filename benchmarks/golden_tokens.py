@@ -1,13 +1,18 @@
 """Compares verispec's token ids with its peers' and writes the golden ids that the tests use.
 
-python benchmarks/golden_tokens.py --gguf smollm2=FILE --gguf gemma3=FILE \\ --published
-llama-bpe=tokenizer.json --published qwen2=tokenizer.json --random 2000 --write
+    python benchmarks/golden_tokens.py --gguf smollm2=FILE --gguf gemma3=FILE --random 2000 --write \\
+        --published llama-bpe=tokenizer.json --published qwen2=tokenizer.json
 
 Peers, each used where it applies: llama.cpp (``llama-cpp-python``, on the GGUF file itself),
 ``sentencepiece`` (a model made of the file's own pieces and scores: the library that Gemma and Llama 2 were
 trained with), and the ``tokenizers`` library on published ``tokenizer.json`` files. A published file given
 under the name of a GGUF (``gemma3``) is compared with it; under a pre-tokeniser's name it is turned into GGUF
 metadata first.
+
+Where they differ, the published tokeniser or ``sentencepiece`` is right, being what the model was trained
+with. llama.cpp keeps bytes that SmolLM2's vocabulary lacks until merging is over, so they part their
+neighbours; takes Gemma's user-defined ``</s>`` for an end token; and does not take ▁ written in text for a
+space where user-defined tokens of spaces are looked for, nor does the published Gemma file.
 
 Golden files hold the ids of the peer that counts (the last one named for each case in ``main``), and of the
 vocabulary only the tokens that can occur in the golden texts: merges look at nothing else.
@@ -31,6 +36,7 @@ from verispec.text.tokenizer import Tokenizer
 from verispec.text.vocabulary import BYTE, CONTROL, NORMAL, PREFIX, UNKNOWN, USER_DEFINED, Vocabulary
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
+AGREEMENT = Path(__file__).parent / "results" / "token_agreement.json"
 GOLDEN_RANDOM = 40
 LONG_RUN = re.compile(
     r"(.)\1{33}", re.DOTALL
@@ -151,6 +157,12 @@ def golden(tokenizer: Tokenizer, metadata: Metadata, encode: Encode, cases: list
     }
 
 
+def versions() -> dict[str, str]:
+    """Of the peers that took part."""
+    names = ("tokenizers", "sentencepiece", "llama_cpp")
+    return {name: sys.modules[name].__version__ for name in names if name in sys.modules}
+
+
 def named_paths(arguments: list[str]) -> dict[str, Path]:
     return {name: Path(path) for name, _, path in (argument.partition("=") for argument in arguments)}
 
@@ -189,8 +201,11 @@ def main() -> int:
             data = golden(tokenizer, metadata, list(peers.values())[-1], chosen)
             target = DATA / f"golden_tokens_{name}.json"
             target.write_text(json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
-    json.dump(reports, sys.stdout, indent=1)
-    print()
+    report = json.dumps({"versions": versions(), "tokenisers": reports}, indent=1) + "\n"
+    if arguments.write:
+        AGREEMENT.parent.mkdir(exist_ok=True)
+        AGREEMENT.write_text(report, "utf-8")
+    sys.stdout.write(report)
     return 0
 
 

@@ -2,6 +2,10 @@
 
 User text never becomes a control token: ``encode`` treats ``<|im_end|>`` as the characters it is, unless
 ``parse_special`` says that the text comes from a template. User-defined tokens are matched first, always.
+
+Ids equal those of the tokeniser that the model was trained with, also where llama.cpp differs (composed
+characters, bytes the vocabulary lacks, end tokens guessed by name): ``benchmarks/golden_tokens.py`` compares
+them.
 """
 
 from __future__ import annotations
