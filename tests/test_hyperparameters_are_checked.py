@@ -58,6 +58,14 @@ def test_gemma3_has_two_kinds_of_layers() -> None:
     assert model.embedding_scale == 16.0
 
 
+def test_gemma3_may_say_which_layers_slide() -> None:
+    flags = [False, True, True, False]
+    model = read("gemma3", attention__sliding_window=64, attention__sliding_window_pattern=flags)
+    assert model.windows == (0, 64, 64, 0)
+    with pytest.raises(ArtifactError, match=r"sliding_window_pattern: expected 4 flags, one a layer"):
+        read("gemma3", attention__sliding_window=64, attention__sliding_window_pattern=flags[1:])
+
+
 def test_gemma3_scales_only_full_layers() -> None:
     scaled = {"rope__scaling__type": "linear", "rope__scaling__factor": 8.0}
     model = read("gemma3", block_count=6, attention__sliding_window=512, **scaled)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from verispec.errors import ArtifactError
-from verispec.models.metadata import MISSING, MetadataReader
+from verispec.models.metadata import MISSING, MetadataReader, shorten
 from verispec.models.rope import RopeParameters, Scaling
 
 Activation = Literal["swiglu", "geglu"]
@@ -93,7 +93,7 @@ def read_hyperparameters(file: object, metadata: Mapping[str, object], vocabular
     """
     architecture = metadata.get("general.architecture", MISSING)
     if not isinstance(architecture, str) or architecture not in FAMILIES:
-        found = "nothing" if architecture is MISSING else repr(architecture)
+        found = "nothing" if architecture is MISSING else shorten(repr(architecture))
         expected = f"one of {', '.join(FAMILIES)}"
         raise ArtifactError(file, "metadata key general.architecture", expected, found)
     reader = MetadataReader(file, metadata, architecture)
@@ -208,9 +208,8 @@ def _scaling_factor(reader: MetadataReader) -> float:
 def _with_gemma3(reader: MetadataReader, common: Hyperparameters) -> Hyperparameters:
     """Gemma 3's own: two kinds of attention with a rotary base each, its query scale, its soft-cap."""
     window = reader.integer("attention.sliding_window", 0, LARGEST_CONTEXT, default=0)
-    period = reader.integer("attention.sliding_window_pattern", 1, LARGEST_LAYERS, default=GEMMA3_PERIOD)
     base = reader.number("rope.freq_base_swa", 1.001, 1e12, default=GEMMA3_SLIDING_BASE)
-    windows = tuple(window if layer % period < period - 1 else 0 for layer in range(common.layers))
+    windows = tuple(window if sliding else 0 for sliding in _sliding_layers(reader, common.layers))
     query_width = common.head_dim
     if common.layers == GEMMA3_27B_LAYERS:
         query_width = common.hidden_size // common.heads
@@ -221,3 +220,15 @@ def _with_gemma3(reader: MetadataReader, common: Hyperparameters) -> Hyperparame
         windows=windows,
         sliding_rope=replace(common.rope, base=base, scaling="none", factor=1.0),
     )
+
+
+def _sliding_layers(reader: MetadataReader, layers: int) -> list[bool]:
+    """Which layers have a window: a flag a layer in the file, or all but every ``period``-th."""
+    name = "attention.sliding_window_pattern"
+    flags = reader.value(name)
+    if isinstance(flags, list):
+        if len(flags) != layers or not all(isinstance(flag, bool) for flag in flags):
+            raise reader.refuse(name, f"{layers} flags, one a layer", flags)
+        return flags
+    period = reader.integer(name, 1, LARGEST_LAYERS, default=GEMMA3_PERIOD)
+    return [layer % period < period - 1 for layer in range(layers)]

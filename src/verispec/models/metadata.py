@@ -11,6 +11,14 @@ from verispec.errors import ArtifactError
 MISSING = object()
 
 
+LONGEST_SHOWN = 80
+
+
+def shorten(text: str) -> str:
+    """``text`` as an error shows it: a hostile value may be megabytes long."""
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
 class MetadataReader:
     """The keys of one architecture (``<architecture>.<name>``) in the metadata of one file."""
 
@@ -21,7 +29,7 @@ class MetadataReader:
 
     def refuse(self, name: str, expected: str, found: object) -> ArtifactError:
         """The error for the value of ``<architecture>.<name>``; the caller raises it."""
-        shown = "nothing" if found is MISSING else repr(found)
+        shown = "nothing" if found is MISSING else shorten(repr(found))
         return ArtifactError(self.file, f"metadata key {self.architecture}.{name}", expected, shown)
 
     def has(self, name: str) -> bool:
