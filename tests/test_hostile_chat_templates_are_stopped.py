@@ -95,7 +95,7 @@ def test_time_is_bounded(name: str) -> None:
     started = time.process_time()
     with pytest.raises((OptionError, ArtifactError)):
         ChatTemplate((SLOW | LARGE)[name], {}).render(HELLO)
-    assert time.process_time() - started < 5  # seconds on a busy machine; well under one on a quiet one
+    assert time.process_time() - started < 15  # seconds; a quiet machine needs under one
 
 
 @pytest.mark.parametrize("name", LARGE)
