@@ -123,12 +123,11 @@ CONTROLS = [
     "\U0001d165\U00010348\U0001f9ff\U0001fac0\U0001fae8",
 ]
 
-PIECES = [  # split at single spaces: some are white space themselves
-    *"a e th ing ▁ the er \n \t 's ' 1 23 456 . , ! ? - _ = < > </ |> <| ha na xx == -- // **".split(" "),
-    *"中 文 字 の は か 가 나 é ü ß я ж ا ب ה क ् า 👍 🏽 \u200d ❤ \ufe0f \xa0 \u3000 \r \0 A B OK Mc".split(
-        " "
-    ),
-]
+PIECE_LINES = (  # cut at single spaces: some pieces are white space themselves
+    "a e th ing ▁ the er \n \t 's ' 1 23 456 . , ! ? - _ = < > </ |> <| ha na xx == -- // **",
+    "中 文 字 の は か 가 나 é ü ß я ж ا ب ה क ् า 👍 🏽 \u200d ❤ \ufe0f \xa0 \u3000 \r \0 A B OK Mc",
+)
+PIECES = " ".join(PIECE_LINES).split(" ")
 
 
 def texts() -> list[str]:
