@@ -198,8 +198,9 @@ def test_cost_table_interpolates_between_what_was_measured() -> None:
     assert CostTable({0: {1: 1.5}}).row_costs(3, 0) == (1.5, 1.5, 1.5)
 
 
-def test_more_rows_never_cost_less() -> None:
-    assert CostTable({0: {1: 3.0, 2: 2.5, 3: 4.0}}).row_costs(3, 0) == (3.0, 3.0, 4.0)
+def test_no_pass_costs_more_than_a_measured_one_of_more_rows_or_context() -> None:
+    assert CostTable({0: {1: 3.0, 2: 2.5, 3: 4.0}}).row_costs(3, 0) == (2.5, 2.5, 4.0)
+    assert CostTable({0: {1: 3.0}, 64: {1: 2.0, 2: 2.5}}).row_costs(1, 0) == (2.0,)
 
 
 def test_cost_table_survives_a_receipt() -> None:

@@ -23,26 +23,23 @@ class CostTable:
 
     ``measured[context][rows]`` holds seconds. Every context needs an entry for one row. Between two measured
     points T is a straight line, outside it is the nearest point's, except that rows beyond the widest pass
-    measured cost as much each as the last rows measured did. More rows never cost less: noise that says so is
-    levelled out.
+    measured cost as much each as the last rows measured did. A pass is taken to cost no more than any measured
+    one of more rows or a longer context: what disturbs a measurement only ever adds to it.
     """
 
     def __init__(self, measured: Mapping[int, Mapping[int, float]]) -> None:
         if not measured:
             raise ValueError("cost table: expected at least one measured context, found none")
+        for context, by_rows in measured.items():
+            _check(context, by_rows)
+        points = [(context, rows, s) for context, by_rows in measured.items() for rows, s in by_rows.items()]
         self._measured = {
-            context: dict(sorted(by_rows.items())) for context, by_rows in sorted(measured.items())
+            context: {
+                rows: min(s for c, r, s in points if c >= context and r >= rows)
+                for rows in sorted(measured[context])
+            }
+            for context in sorted(measured)
         }
-        for context, by_rows in self._measured.items():
-            if 1 not in by_rows:
-                raise ValueError(
-                    f"cost table: context {context}: expected seconds of a pass over one row, found none"
-                )
-            for rows, seconds in by_rows.items():
-                if rows < 1 or not 0.0 < seconds < float("inf"):
-                    raise ValueError(
-                        f"cost table: context {context}: {rows} rows: expected seconds > 0, found {seconds}"
-                    )
         self._contexts = list(self._measured)
         self._known: dict[tuple[int, int], tuple[float, ...]] = {}
 
@@ -56,7 +53,7 @@ class CostTable:
         return costs
 
     def as_dict(self) -> dict[str, dict[str, float]]:
-        """The measured points, for a receipt; ``from_dict`` reads them back."""
+        """The points it goes by, for a receipt; ``from_dict`` reads them back."""
         return {
             str(context): {str(rows): s for rows, s in by.items()} for context, by in self._measured.items()
         }
@@ -77,9 +74,20 @@ class CostTable:
         costs: list[float] = []
         for count in range(1, rows + 1):
             low, high = (_at(self._measured[c], count) for c in (below, above))
-            cost = low + (high - low) * share
-            costs.append(max(cost, costs[-1]) if costs else cost)
+            costs.append(low + (high - low) * share)
         return tuple(costs)
+
+
+def _check(context: int, by_rows: Mapping[int, float]) -> None:
+    if 1 not in by_rows:
+        raise ValueError(
+            f"cost table: context {context}: expected seconds of a pass over one row, found none"
+        )
+    for rows, seconds in by_rows.items():
+        if rows < 1 or not 0.0 < seconds < float("inf"):
+            raise ValueError(
+                f"cost table: context {context}: {rows} rows: expected seconds > 0, found {seconds}"
+            )
 
 
 def _at(by_rows: Mapping[int, float], rows: int) -> float:
