@@ -23,8 +23,8 @@ class CostTable:
 
     ``measured[context][rows]`` holds seconds. Every context needs an entry for one row. Between two measured
     points T is a straight line, outside it is the nearest point's, except that rows beyond the widest pass
-    measured cost as much each as the last rows measured did. A pass is taken to cost no more than any measured
-    one of more rows or a longer context: what disturbs a measurement only ever adds to it.
+    measured cost as much each as the last rows measured did. A pass is taken to cost no more than any
+    measured one of more rows or a longer context: what disturbs a measurement only ever adds to it.
     """
 
     def __init__(self, measured: Mapping[int, Mapping[int, float]]) -> None:
