@@ -9,5 +9,7 @@ void bind_memory(nanobind::module_& m);    // ThreadPool, Workspace, KvCache, Ro
 void bind_weights(nanobind::module_& m);   // Weights, Matrix
 void bind_program(nanobind::module_& m);   // Program
 void bind_drafting(nanobind::module_& m);  // SuffixAutomaton
+void bind_sampling(nanobind::module_& m);  // Sampler, TokenHistory, log_probabilities, gumbel
+void bind_measure(nanobind::module_& m);   // ReadStream
 
 }  // namespace verispec

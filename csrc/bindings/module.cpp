@@ -24,4 +24,6 @@ NB_MODULE(_native, m) {
   verispec::bind_weights(m);
   verispec::bind_program(m);
   verispec::bind_drafting(m);
+  verispec::bind_sampling(m);
+  verispec::bind_measure(m);
 }

@@ -13,6 +13,7 @@
 #include "norm.hpp"
 #include "quantize.hpp"
 #include "rope.hpp"
+#include "row_scan.hpp"
 
 namespace verispec::VERISPEC_ISA_NS {
 
@@ -32,6 +33,9 @@ constexpr KernelTable make_table(const char* name) {
   table.store_kv = store_kv;
   table.attention = attention;
   table.argmax = argmax;
+  table.find_at_least = find_at_least;
+  table.sum_exp = sum_exp;
+  table.find_contender = find_contender;
   return table;
 }
 

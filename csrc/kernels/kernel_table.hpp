@@ -58,6 +58,8 @@ struct AttentionShape {
   float softcap;  // 0 = none
 };
 
+struct NoiseKey;  // sampling/noise.hpp
+
 struct RopeTable {
   const float* cos;  // [positions][pairs]
   const float* sin;
@@ -99,6 +101,17 @@ struct KernelTable {
 
   // Greatest value among x[0, n), lowest index on a tie.
   void (*argmax)(const float* x, int64_t n, float* value, int64_t* index);
+
+  // Sampling (kernels/row_scan.hpp). Lowest i in [begin, n) with x[i] >= least, or n.
+  int64_t (*find_at_least)(const float* x, int64_t begin, int64_t n, float least);
+
+  // Sum of exp((x[i] - top) * factor) over [0, n), where top is the greatest element.
+  float (*sum_exp)(const float* x, int64_t n, float top, float factor);
+
+  // Lowest i in [begin, n) for which (x[i] - top) * factor plus the token's noise, in units of log 2, may reach
+  // `least`, or n.
+  int64_t (*find_contender)(const float* x, int64_t begin, int64_t n, const NoiseKey& key, float top,
+                            float factor, float least);
 };
 
 const KernelTable& kernels_portable();

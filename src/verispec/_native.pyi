@@ -214,3 +214,62 @@ class SuffixAutomaton:
     @staticmethod
     def confidence(count: float, total: float, match: int) -> float:
         """Probability that what came ``count`` times of ``total`` after ``match`` equal tokens comes again."""
+
+class TokenHistory:
+    """The tokens a request has seen, counted for penalties."""
+
+    def __init__(self, prompt: Sequence[int]) -> None: ...
+    def append(self, tokens: Sequence[int]) -> None:
+        """Output tokens, in order."""
+
+    def truncate(self, length: int) -> None:
+        """Forgets all but the first ``length`` output tokens."""
+
+    def __len__(self) -> int:
+        """Output tokens counted."""
+
+class Sampler:
+    """Chooses a token from a row of logits.
+
+    In this order: ``logit_bias`` (token, added); ``repetition_penalty`` over prompt and output;
+    ``presence_penalty`` and ``frequency_penalty`` over the output; ``temperature``; ``top_k`` (0: all); ``top_p``;
+    ``min_p``. Then the greatest logit, lowest id on a tie (temperature 0), or the greatest sum of logit / temperature
+    and :func:`gumbel` noise. ``isa`` chooses kernels and changes no result.
+    """
+
+    def __init__(
+        self,
+        *,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        presence_penalty: float = 0.0,
+        frequency_penalty: float = 0.0,
+        logit_bias: Sequence[tuple[int, float]] = (),
+        seed: int = 0,
+        choice: int = 0,
+        isa: str | None = None,
+    ) -> None: ...
+    def choose(
+        self, logits: npt.NDArray[np.float32], position: int, history: TokenHistory | None = None
+    ) -> int:
+        """The token at ``position`` for ``logits`` [vocabulary]. Depends on the arguments alone."""
+
+def log_probabilities(
+    logits: npt.NDArray[np.float32], token: int, alternatives: int = 0, isa: str | None = None
+) -> tuple[float, list[tuple[int, float]]]:
+    """Log-softmax of ``logits`` [vocabulary]: of ``token``, and of the most probable tokens, best first."""
+
+def gumbel(seed: int, choice: int, position: int, token: int) -> float:
+    """The sampler's noise for one token: standard Gumbel, from -3.81 to 45.05."""
+
+class ReadStream:
+    """A buffer of at least ``nbytes`` written bytes in huge pages, to measure how fast memory is read."""
+
+    def __init__(self, nbytes: int) -> None: ...
+    @property
+    def nbytes(self) -> int: ...
+    def read(self, pool: ThreadPool) -> float:
+        """Reads the buffer once on all threads of the pool, without the interpreter lock; seconds."""

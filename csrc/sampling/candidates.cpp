@@ -1,0 +1,97 @@
+#include "candidates.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "scalar_math.hpp"
+
+namespace verispec {
+namespace {
+
+constexpr int64_t kChunk = 1024;
+constexpr float kLowest = std::numeric_limits<float>::lowest();
+
+double weight(float logit, float top, double temperature) {
+  return exact_exp((static_cast<double>(logit) - static_cast<double>(top)) / temperature);
+}
+
+// Length of the shortest prefix with at least `mass`, or -1 when all of it has less.
+int64_t prefix_with_mass(const std::vector<Candidate>& ordered, float top, double temperature, double mass) {
+  double sum = 0.0;
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    sum += weight(ordered[i].logit, top, temperature);
+    if (sum >= mass) return static_cast<int64_t>(i) + 1;
+  }
+  return -1;
+}
+
+}  // namespace
+
+double sum_of_weights(const LogitRow& row, double temperature) {
+  const float factor = static_cast<float>(std::min(1.0 / temperature, 1e30));
+  double sum = 0.0;
+  for (int64_t i = 0; i < row.size; i += kChunk)
+    sum += static_cast<double>(
+        row.kernels.sum_exp(row.logits + i, std::min(kChunk, row.size - i), row.top, factor));
+  return sum;
+}
+
+std::vector<Candidate> tokens_at_least(const LogitRow& row, double least) {
+  const float bound = least < kLowest ? kLowest : static_cast<float>(least);
+  std::vector<Candidate> found;
+  for (int64_t i = 0; (i = row.kernels.find_at_least(row.logits, i, row.size, bound)) < row.size; ++i)
+    found.push_back({row.logits[i], static_cast<int32_t>(i)});
+  std::sort(found.begin(), found.end(), before);
+  return found;
+}
+
+std::vector<Candidate> first_tokens(const LogitRow& row, int64_t k) {
+  k = std::min(k, row.size);
+  // Tokens that reach the k-th value so far are gathered; when room runs out the k first stay.
+  const size_t room = static_cast<size_t>(std::max<int64_t>(2 * k, 512));
+  std::vector<Candidate> found;
+  found.reserve(room);
+  float least = kLowest;
+  const auto keep_first = [&] {
+    if (static_cast<int64_t>(found.size()) <= k) return;
+    std::nth_element(found.begin(), found.begin() + (k - 1), found.end(), before);
+    found.resize(static_cast<size_t>(k));
+    least = found.back().logit;
+  };
+  for (int64_t i = 0; (i = row.kernels.find_at_least(row.logits, i, row.size, least)) < row.size; ++i) {
+    found.push_back({row.logits[i], static_cast<int32_t>(i)});
+    if (found.size() == room) keep_first();
+  }
+  keep_first();
+  std::sort(found.begin(), found.end(), before);
+  return found;
+}
+
+std::vector<Candidate> nucleus(const LogitRow& row, double temperature, double share) {
+  const double mass = share * sum_of_weights(row, temperature);
+  // Few tokens hold most of the mass as a rule: look further down only when they do not.
+  for (double depth : {3.0, 6.0, 10.0, 16.0, 32.0}) {
+    const double least = static_cast<double>(row.top) - depth * temperature;
+    std::vector<Candidate> ordered = tokens_at_least(row, least);
+    const int64_t length = prefix_with_mass(ordered, row.top, temperature, mass);
+    if (length < 0) continue;
+    ordered.resize(static_cast<size_t>(length));
+    return ordered;
+  }
+  return tokens_at_least(row, kLowest);
+}
+
+void cut_to_nucleus(std::vector<Candidate>& ordered, float top, double temperature, double share) {
+  double mass = 0.0;
+  for (const Candidate& candidate : ordered) mass += weight(candidate.logit, top, temperature);
+  const int64_t length = prefix_with_mass(ordered, top, temperature, share * mass);
+  if (length > 0) ordered.resize(static_cast<size_t>(length));
+}
+
+void cut_to_share_of_top(std::vector<Candidate>& ordered, float top, double temperature, double share) {
+  size_t length = 0;
+  while (length < ordered.size() && weight(ordered[length].logit, top, temperature) >= share) ++length;
+  ordered.resize(std::max<size_t>(length, 1));
+}
+
+}  // namespace verispec
