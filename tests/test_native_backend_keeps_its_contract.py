@@ -21,6 +21,7 @@ from verispec.errors import (
     UnsupportedError,
 )
 from verispec.models.memory import available_memory, check_memory
+from verispec.ops.native import PassKind
 
 SLIDING = TinyModel("gemma3", matrices="Q8_0", window=24, period=2, layers=2, context=1024)
 TOKENS = np.random.default_rng(7).integers(0, VOCABULARY, 1024).tolist()
@@ -214,6 +215,17 @@ def test_memory_is_stated_before_it_is_taken(path: Path) -> None:
         check_memory(plan.need, plan.limits, plan.need.total - 1)
     check_memory(plan.need, plan.limits, plan.need.total)
     assert available_memory() > 0
+
+
+def test_a_pass_fits_the_workspace_that_was_stated(path: Path) -> None:
+    plan = plan_model(path)
+    backend = NativeBackend(plan, threads=2)
+    passes = backend._passes
+    assert passes is not None
+    for rows, outputs, logits in ((128, 0, False), (128, 128, False), (32, 32, True)):
+        program = passes.program(PassKind(rows, outputs, logits, frozenset()))
+        assert program.workspace_bytes <= plan.need.workspace
+    backend.close()
 
 
 def test_a_file_without_an_embedding_is_refused(tmp_path: Path) -> None:
