@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verispec._native import SuffixAutomaton
 
+from verispec._native import SuffixAutomaton
 from verispec.drafting.confidence import copy_confidence
 from verispec.drafting.ngram_context import NgramContextDrafter
 from verispec.drafting.prompt_lookup import PromptLookupDrafter
