@@ -36,9 +36,10 @@ bench: build
 
 # The kernels and the runtime under AddressSanitizer and UndefinedBehaviorSanitizer.
 sanitize: build
-	@$(LOCKED) locked-sanitize
+	@flock build/.sanitize-lock $(MAKE) --no-print-directory locked-sanitize
 	ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  PYTHONPATH=$(SANITIZED)/python $(BIN)/python -m pytest -p no:cacheprovider tests/test_native_*.py
+	  PYTHONPATH=$(SANITIZED)/python:$$($(BIN)/python -c "import site; print(site.getsitepackages()[0])") \
+	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/test_native_*.py
 
 format:
 	$(BIN)/ruff format .

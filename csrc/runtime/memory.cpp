@@ -26,7 +26,7 @@ void discard_pages(uintptr_t begin, uintptr_t end) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-// Whether one private, read-only mapping of a file covers [begin, end).
+// Whether one read-only mapping of a file covers [begin, end).
 bool is_file_mapping(uintptr_t begin, uintptr_t end) {
   FILE* maps = std::fopen("/proc/self/maps", "re");
   if (!maps) return false;

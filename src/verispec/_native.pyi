@@ -68,7 +68,7 @@ class Weights:
     ) -> Matrix:
         """Packs a matrix from its bytes in a GGUF file, ``data`` uint8 [nbytes].
 
-        Pages of a read-only private file mapping are dropped once packed.
+        Pages of a read-only file mapping are dropped once packed.
         """
 
     @property
