@@ -88,6 +88,9 @@ class NativeOperations(Operations[int]):
         return None if name is None else self._weights.vectors[name]
 
 
+PROGRAMS_KEPT = 64
+"""Programs a model keeps; recording one takes milliseconds, and each some hundred kilobytes."""
+
 Graph = Callable[[NativeOperations, int, frozenset[int]], None]
 """Evaluates a pass: the operations, the number of output rows, the taps to keep."""
 
@@ -132,12 +135,19 @@ class NativePasses:
 
     def program(self, kind: PassKind) -> _native.Program:
         """The program of ``kind``, finished."""
-        if kind not in self._programs:
-            program = _native.Program(
-                self._pool, self._workspace, kind.rows, kind.outputs, kind.logits, self._isa
-            )
-            operations = NativeOperations(program, self._weights, self._cache, self._rotations)
-            self._graph(operations, kind.outputs, kind.taps)
-            program.finish()
-            self._programs[kind] = program
-        return self._programs[kind]
+        program = self._programs.pop(kind, None)
+        if program is None:
+            program = self._record(kind)
+            if len(self._programs) >= PROGRAMS_KEPT:
+                del self._programs[next(iter(self._programs))]
+        self._programs[kind] = program  # last in order: most recently used
+        return program
+
+    def _record(self, kind: PassKind) -> _native.Program:
+        program = _native.Program(
+            self._pool, self._workspace, kind.rows, kind.outputs, kind.logits, self._isa
+        )
+        operations = NativeOperations(program, self._weights, self._cache, self._rotations)
+        self._graph(operations, kind.outputs, kind.taps)
+        program.finish()
+        return program
