@@ -89,6 +89,31 @@ def test_a_part_of_a_pass_can_be_kept(backend: NativeBackend) -> None:
     assert next_logits(backend, sequence) == next_logits(backend, other)
 
 
+def test_a_checkpoint_never_brings_back_other_tokens(backend: NativeBackend) -> None:
+    sequence = backend.open_sequence()
+    fill(backend, sequence, 20)
+    early = backend.checkpoint(sequence)
+    fill(backend, sequence, 40)
+    late = backend.checkpoint(sequence)
+    expected = next_logits(backend, sequence)
+    fill(backend, sequence, 60)
+    backend.restore(late)
+    assert next_logits(backend, sequence) == expected
+    backend.restore(early)
+    assert backend.length(sequence) == 20
+    backend.restore(late)  # positions 20 to 39 are still the ones it knew
+    assert next_logits(backend, sequence) == expected
+    backend.restore(early)
+    backend.evaluate(chain(sequence, 20, [1, 2, 3]), (), False)
+    with pytest.raises(BackendError, match="found them evaluated anew"):
+        backend.restore(late)
+    backend.restore(early)
+    backend.close_sequence(sequence)
+    assert backend.open_sequence() == sequence
+    with pytest.raises(BackendError, match="expected the 20 positions of the checkpoint"):
+        backend.restore(early)
+
+
 def test_a_window_forgets_and_says_how_far(backend: NativeBackend) -> None:
     sequence, other = backend.open_sequence(), backend.open_sequence()
     assert backend.oldest_length(sequence) == 0

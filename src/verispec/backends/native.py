@@ -18,7 +18,7 @@ from verispec.backends.native_plan import (
     plan_model,
 )
 from verispec.backends.row_check import check_outputs, check_rows
-from verispec.backends.slots import Ring, Slots
+from verispec.backends.slots import Ring, Slots, SlotState
 from verispec.errors import BackendError, OptionError
 from verispec.models.hyperparameters import Hyperparameters
 from verispec.models.memory import MemoryNeed, PassLimits, available_memory, check_memory, kept_positions
@@ -45,7 +45,7 @@ class NativeBackend(BackendAdapter):
         self._isa = isa
         self._passes: NativePasses | None = NativePasses(decoder.run, weights, self._cache, pool, isa)
         rings = [Ring(k, window) for k, window in zip(kept, model.windows, strict=True) if k < limits.context]
-        self._slots = Slots(limits.sequences, rings)
+        self._slots = Slots(limits.sequences, limits.context, rings)
         self._plan = plan
         self._threads = threads
         self._capabilities = _capabilities(model, limits, rings, decoder.taps)
@@ -153,13 +153,15 @@ class NativeBackend(BackendAdapter):
         return Evaluation(argmax, np.concatenate(logit_parts) if logit_parts else None, hidden)
 
     def checkpoint(self, sequence: int) -> Checkpoint:
-        return Checkpoint(sequence, self._slots.state(sequence).length)
+        return Checkpoint(sequence, self.length(sequence), self._slots.checkpoint(sequence))
 
     def commit(self, sequence: int, length: int) -> None:
         self._slots.commit(sequence, length)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        self._slots.commit(checkpoint.sequence, checkpoint.length)
+        if not isinstance(checkpoint.state, SlotState):
+            raise BackendError("restore: expected a checkpoint of this backend, found another's")
+        self._slots.restore(checkpoint.sequence, checkpoint.length, checkpoint.state)
 
     def identity(self) -> dict[str, str | int]:
         return {

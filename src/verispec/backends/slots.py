@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from verispec.errors import BackendError
 
 
@@ -16,24 +19,36 @@ class Ring:
     window: int
 
 
-@dataclass
+@dataclass(eq=False)
 class Slot:
     """One open sequence. Positions below ``length`` are committed, below ``evaluated`` written.
 
     ``reach`` is one past the highest position ever written since the slot was empty: what a ring has
-    displaced depends on it, whatever was taken back since.
+    displaced depends on it, whatever was taken back since. ``writes`` counts evaluations, ``written`` holds
+    for each position the last one that wrote it.
     """
 
+    written: npt.NDArray[np.int64]
     length: int = 0
     evaluated: int = 0
     reach: int = 0
+    writes: int = 0
+
+
+@dataclass(frozen=True)
+class SlotState:
+    """What a checkpoint remembers: the slot, and how many evaluations it had seen."""
+
+    slot: Slot
+    writes: int
 
 
 class Slots:
-    """The slots of one cache."""
+    """The slots of one cache of ``context`` positions each."""
 
-    def __init__(self, count: int, rings: Sequence[Ring]) -> None:
+    def __init__(self, count: int, context: int, rings: Sequence[Ring]) -> None:
         self.count = count
+        self._context = context
         self._rings = [*dict.fromkeys(rings)]
         self._open: dict[int, Slot] = {}
 
@@ -41,7 +56,7 @@ class Slots:
         """The lowest free slot, empty. Raises BackendError when all are taken."""
         for index in range(self.count):
             if index not in self._open:
-                self._open[index] = Slot()
+                self._open[index] = Slot(np.zeros(self._context, np.int64))
                 return index
         raise BackendError(f"sequences: expected at most {self.count} open at once, found one more")
 
@@ -81,6 +96,8 @@ class Slots:
     def wrote(self, index: int, end: int) -> None:
         """Positions below ``end`` have been written."""
         slot = self.state(index)
+        slot.writes += 1
+        slot.written[slot.length : end] = slot.writes
         slot.evaluated = end
         slot.reach = max(slot.reach, end)
 
@@ -89,5 +106,20 @@ class Slots:
         if not 0 <= length <= slot.evaluated:
             expected = f"a length in 0..{slot.evaluated} (evaluated)"
             raise BackendError(f"commit of sequence {index}: expected {expected}, found {length}")
+        self.check_resident(index, length)
+        slot.length = slot.evaluated = length
+
+    def checkpoint(self, index: int) -> SlotState:
+        slot = self.state(index)
+        return SlotState(slot, slot.writes)
+
+    def restore(self, index: int, length: int, state: SlotState) -> None:
+        """Back to ``length`` positions. Raises BackendError when they are no longer what they were."""
+        slot = self.state(index)
+        if slot is not state.slot or (length and slot.written[:length].max() > state.writes):
+            raise BackendError(
+                f"restore of sequence {index}: expected the {length} positions of the checkpoint, "
+                "found them evaluated anew since"
+            )
         self.check_resident(index, length)
         slot.length = slot.evaluated = length
