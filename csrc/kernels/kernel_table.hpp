@@ -108,8 +108,8 @@ struct KernelTable {
   // Sum of exp((x[i] - top) * factor) over [0, n), where top is the greatest element.
   float (*sum_exp)(const float* x, int64_t n, float top, float factor);
 
-  // Lowest i in [begin, n) for which (x[i] - top) * factor plus the token's noise, in units of log 2, may reach
-  // `least`, or n.
+  // Lowest i in [begin, n) for which (x[i] - top) * factor plus the token's noise, in units of log 2, may
+  // reach `least`, or n.
   int64_t (*find_contender)(const float* x, int64_t begin, int64_t n, const NoiseKey& key, float top,
                             float factor, float least);
 };

@@ -165,7 +165,6 @@ VERISPEC_F32_LANES(operator-(F32x16 a, F32x16 b), a.v[i] - b.v[i])
 VERISPEC_F32_LANES(operator*(F32x16 a, F32x16 b), a.v[i] * b.v[i])
 VERISPEC_F32_LANES(operator/(F32x16 a, F32x16 b), a.v[i] / b.v[i])
 VERISPEC_F32_LANES(operator-(F32x16 a), -a.v[i])
-VERISPEC_F32_LANES(fma(F32x16 a, F32x16 b, F32x16 c), fma_once(a.v[i], b.v[i], c.v[i]))
 VERISPEC_F32_LANES(max(F32x16 a, F32x16 b), a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 VERISPEC_F32_LANES(min(F32x16 a, F32x16 b), a.v[i] < b.v[i] ? a.v[i] : b.v[i])
 VERISPEC_F32_LANES(sqrt(F32x16 a), __builtin_sqrtf(a.v[i]))
@@ -173,6 +172,32 @@ VERISPEC_F32_LANES(abs(F32x16 a), __builtin_fabsf(a.v[i]))
 // m ? a : b
 VERISPEC_F32_LANES(select(Mask16 m, F32x16 a, F32x16 b), m.v[i] ? a.v[i] : b.v[i])
 #undef VERISPEC_F32_LANES
+
+__attribute__((noinline)) inline void fma_with_care(const F32x16& a, const F32x16& b, const F32x16& c,
+                                                    F32x16& r) {
+  for (int i = 0; i < 16; ++i) r.v[i] = fma_once(a.v[i], b.v[i], c.v[i]);
+}
+
+// Rounding the double sum to float is right unless that sum, itself rounded, lies exactly between two floats
+// or below the normal ones; the rare vector with such a lane is done again with care.
+inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  constexpr int kLow = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 1;
+  double sums[16];
+  F32x16 r;
+  for (int i = 0; i < 16; ++i)
+    sums[i] = static_cast<double>(a.v[i]) * static_cast<double>(b.v[i]) + static_cast<double>(c.v[i]);
+  for (int i = 0; i < 16; ++i) r.v[i] = static_cast<float>(sums[i]);
+  uint32_t words[32];
+  std::memcpy(words, sums, sizeof words);
+  uint32_t doubtful = 0;
+  for (int i = 0; i < 16; ++i) {
+    const uint32_t low = words[2 * i + kLow];
+    const uint32_t high = words[2 * i + 1 - kLow] & 0x7fffffffu;
+    doubtful |= ((low & 0x1fffffffu) == 0x10000000u) | ((high < 0x38100000u) & ((low | high) != 0));
+  }
+  if (__builtin_expect(doubtful != 0, 0)) fma_with_care(a, b, c, r);
+  return r;
+}
 
 inline I32x16 bits(F32x16 a) {
   I32x16 r;

@@ -41,7 +41,6 @@ std::vector<Candidate> tokens_at_least(const LogitRow& row, double least) {
   std::vector<Candidate> found;
   for (int64_t i = 0; (i = row.kernels.find_at_least(row.logits, i, row.size, bound)) < row.size; ++i)
     found.push_back({row.logits[i], static_cast<int32_t>(i)});
-  std::sort(found.begin(), found.end(), before);
   return found;
 }
 
@@ -67,16 +66,46 @@ std::vector<Candidate> first_tokens(const LogitRow& row, int64_t k) {
   return found;
 }
 
+namespace {
+
+// Splits `found` (logits within `depth` temperatures of the top) at the point where its order has gathered
+// `mass`: keeps the tokens before it, in no order. Returns false, and leaves `found` as it is, when all of it
+// has less. Tokens are weighed by bands of logits, and only the band that holds the point is sorted.
+bool keep_mass(std::vector<Candidate>& found, float top, double temperature, double depth, double mass) {
+  constexpr int kBands = 256;
+  const double scale = std::min(kBands / (depth * temperature), 1e30);
+  const auto band = [&](const Candidate& candidate) {
+    const double below = static_cast<double>(top) - static_cast<double>(candidate.logit);
+    return std::min(static_cast<int>(std::min(below * scale, kBands - 1.0)), kBands - 1);
+  };
+  double masses[kBands] = {};
+  for (const Candidate& candidate : found)
+    masses[band(candidate)] += weight(candidate.logit, top, temperature);
+  int last = 0;
+  double gathered = 0.0;
+  for (; last < kBands && gathered + masses[last] < mass; ++last) gathered += masses[last];
+  if (last == kBands) return false;
+  const auto edge =
+      std::partition(found.begin(), found.end(), [&](const Candidate& c) { return band(c) < last; });
+  auto end = std::partition(edge, found.end(), [&](const Candidate& c) { return band(c) == last; });
+  std::sort(edge, end, before);
+  for (auto at = edge; at != end; ++at) {
+    gathered += weight(at->logit, top, temperature);
+    if (gathered >= mass) end = at + 1;
+  }
+  found.erase(end, found.end());
+  return true;
+}
+
+}  // namespace
+
 std::vector<Candidate> nucleus(const LogitRow& row, double temperature, double share) {
   const double mass = share * sum_of_weights(row, temperature);
   // Few tokens hold most of the mass as a rule: look further down only when they do not.
-  for (double depth : {3.0, 6.0, 10.0, 16.0, 32.0}) {
-    const double least = static_cast<double>(row.top) - depth * temperature;
-    std::vector<Candidate> ordered = tokens_at_least(row, least);
-    const int64_t length = prefix_with_mass(ordered, row.top, temperature, mass);
-    if (length < 0) continue;
-    ordered.resize(static_cast<size_t>(length));
-    return ordered;
+  std::vector<Candidate> found;
+  for (double depth : {3.0, 6.0, 12.0, 32.0}) {
+    found = tokens_at_least(row, static_cast<double>(row.top) - depth * temperature);
+    if (keep_mass(found, row.top, temperature, depth, mass)) return found;
   }
   return tokens_at_least(row, kLowest);
 }
@@ -88,10 +117,9 @@ void cut_to_nucleus(std::vector<Candidate>& ordered, float top, double temperatu
   if (length > 0) ordered.resize(static_cast<size_t>(length));
 }
 
-void cut_to_share_of_top(std::vector<Candidate>& ordered, float top, double temperature, double share) {
-  size_t length = 0;
-  while (length < ordered.size() && weight(ordered[length].logit, top, temperature) >= share) ++length;
-  ordered.resize(std::max<size_t>(length, 1));
+void cut_to_share_of_top(std::vector<Candidate>& candidates, float top, double temperature, double share) {
+  const auto rare = [&](const Candidate& c) { return weight(c.logit, top, temperature) < share; };
+  candidates.erase(std::remove_if(candidates.begin(), candidates.end(), rare), candidates.end());
 }
 
 }  // namespace verispec

@@ -33,16 +33,17 @@ double sum_of_weights(const LogitRow& row, double temperature);
 // The min(k, size) first tokens in order. Tokens at -inf are left out.
 std::vector<Candidate> first_tokens(const LogitRow& row, int64_t k);
 
-// All tokens with logit >= least, rounded to float, in order. Tokens at -inf are left out.
+// All tokens with logit >= least, rounded to float, by id. Tokens at -inf are left out.
 std::vector<Candidate> tokens_at_least(const LogitRow& row, double least);
 
-// The shortest prefix of the row's order that holds at least `share` of its probability at `temperature`.
+// The shortest prefix of the row's order that holds at least `share` of its probability at `temperature`;
+// itself in no order.
 std::vector<Candidate> nucleus(const LogitRow& row, double temperature, double share);
 
 // Cuts `ordered`, whose own probabilities are taken to sum to one, to the shortest prefix that holds `share`.
 void cut_to_nucleus(std::vector<Candidate>& ordered, float top, double temperature, double share);
 
-// Cuts `ordered` to the tokens at least `share` times as probable as the row's first one.
-void cut_to_share_of_top(std::vector<Candidate>& ordered, float top, double temperature, double share);
+// Drops candidates less than `share` times as probable as a token at `top`.
+void cut_to_share_of_top(std::vector<Candidate>& candidates, float top, double temperature, double share);
 
 }  // namespace verispec

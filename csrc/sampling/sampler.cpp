@@ -118,22 +118,22 @@ const float* Sampler::adjust(const float* logits, int64_t size, const TokenHisto
   return adjusted_.data();
 }
 
-// The tokens that pass top_k, top_p and min_p, in order; at least one of them acts.
+// The tokens that pass top_k, top_p and min_p; at least one of these acts.
 std::vector<Candidate> Sampler::filter(const LogitRow& row) const {
   const SamplingParameters& p = parameters_;
-  std::vector<Candidate> ordered;
+  std::vector<Candidate> kept;
   if (p.top_k > 0 && p.top_k < row.size) {
-    ordered = first_tokens(row, p.top_k);
-    if (p.top_p < 1.0) cut_to_nucleus(ordered, row.top, p.temperature, p.top_p);
+    kept = first_tokens(row, p.top_k);
+    if (p.top_p < 1.0) cut_to_nucleus(kept, row.top, p.temperature, p.top_p);
   } else if (p.top_p < 1.0) {
-    ordered = nucleus(row, p.temperature, p.top_p);
+    kept = nucleus(row, p.temperature, p.top_p);
   } else {
     // A little further down than min_p reaches, whatever the rounding; the exact cut follows.
     const double depth = (1.0 - exact_log(p.min_p)) * p.temperature + 1e-6 * std::fabs(row.top);
-    ordered = tokens_at_least(row, static_cast<double>(row.top) - depth);
+    kept = tokens_at_least(row, static_cast<double>(row.top) - depth);
   }
-  if (p.min_p > 0.0) cut_to_share_of_top(ordered, row.top, p.temperature, p.min_p);
-  return ordered;
+  if (p.min_p > 0.0) cut_to_share_of_top(kept, row.top, p.temperature, p.min_p);
+  return kept;
 }
 
 int32_t Sampler::choose(const float* logits, int64_t size, uint64_t position, const TokenHistory& history) {
