@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import typer
 
-from verispec.cli import inspect, models, pull
+from verispec.cli import capabilities, chat, conformance, demo, inspect, models, parity, pull, run, verify
 from verispec.cli.output import print_error
 from verispec.errors import VerispecError
 
@@ -28,6 +28,13 @@ app = typer.Typer(
 app.command("pull")(pull.command)
 app.command("models")(models.command)
 app.command("inspect")(inspect.command)
+app.command("run")(run.command)
+app.command("chat")(chat.command)
+app.command("demo")(demo.command)
+app.command("capabilities")(capabilities.command)
+app.command("verify")(verify.command)
+app.command("parity")(parity.command)
+app.command("conformance")(conformance.command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

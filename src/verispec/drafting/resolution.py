@@ -77,7 +77,9 @@ def _resolve_one(strategy: Strategy, given: Mapping[str, opt.Value], target: Tar
     reads = {option.name for option in strategy.options}
     for name in given:
         if name not in reads:
-            raise OptionError(f"{name}: not read by spec_mode {mode}, which reads {', '.join(sorted(reads)) or 'none'}")
+            raise OptionError(
+                f"{name}: not read by spec_mode {mode}, which reads {', '.join(sorted(reads)) or 'none'}"
+            )
     settings = _settings(strategy, given, target)
     missing = strategy.missing(target, settings)
     if missing:
@@ -87,11 +89,17 @@ def _resolve_one(strategy: Strategy, given: Mapping[str, opt.Value], target: Tar
 
 
 def resolve_given(drafter: Drafter, explicit: Mapping[str, object], target: TargetFacts) -> Resolution:
-    """The caller's own drafter as the strategy of one request; it reads the width options and nothing else."""
+    """The caller's own drafter as one request's strategy; it reads the width options and nothing else."""
     strategy = Strategy(
-        drafter.name, "given by the caller", opt.WIDTH_OPTIONS, (req.CROPPABLE_CACHE,), lambda _, __: lambda: drafter
+        drafter.name,
+        "given by the caller",
+        opt.WIDTH_OPTIONS,
+        (req.CROPPABLE_CACHE,),
+        lambda _, __: lambda: drafter,
     )
-    return _resolve_one(strategy, {name: _known(name).check(value) for name, value in explicit.items()}, target)
+    return _resolve_one(
+        strategy, {name: _known(name).check(value) for name, value in explicit.items()}, target
+    )
 
 
 def availability(target: TargetFacts) -> list[dict[str, Any]]:

@@ -1,0 +1,40 @@
+"""``verispec capabilities``: which strategies run on a model, and why the others do not."""
+
+from __future__ import annotations
+
+from verispec.cli import generation_options as flags
+from verispec.cli.output import JsonOption, print_json, print_table
+
+
+def command(
+    model: flags.ModelArgument,
+    ctx: flags.ContextOption = None,
+    threads: flags.ThreadsOption = None,
+    backend: flags.BackendOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every strategy with its status on MODEL, the reason where it cannot run, and what would make it work."""
+    from verispec.engine.loading import load
+
+    given = {"ctx": ctx, "threads": threads, "backend": backend}
+    with load(model, **{name: value for name, value in given.items() if value is not None}) as loaded:  # type: ignore[arg-type]
+        matrix = loaded.capabilities()
+        identity = loaded.backend.identity()
+    if as_json:
+        print_json({"model": model, **matrix, "identity": identity})
+        return
+    print(
+        f"backend {matrix['backend']} ({matrix['exactness']}), {matrix['architecture']}, context {matrix['context']}"
+    )
+    print_table(
+        ("STRATEGY", "STATUS", "REASON", "DETAIL"),
+        [
+            (
+                row["name"],
+                row["status"],
+                ", ".join(row["reasons"]) or "-",
+                f"{row['detail']}. {row['remedy']}" if row["remedy"] else row["detail"],
+            )
+            for row in matrix["strategies"]
+        ],
+    )

@@ -1,0 +1,81 @@
+"""``verispec demo``: one real answer, written with speculation off and on, and the proof that it is the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from verispec.cli import generation_options as flags
+from verispec.cli.output import JsonOption, print_json
+
+PROMPT = (
+    "Correct the spelling mistakes in this text and write the whole text again:\n\n"
+    "The old lighthouse stod on the cliff above the harbor. Every evening the keeper climbed the ninety steps, "
+    "lit the great lamp and rote the weather in a thick blue book. On calm nights he could here the fishing boats "
+    "far out on the water. When the fog came in he rang the brass bell every two minits until the sun came up and "
+    "the boats were safe in the harbor again."
+)
+
+
+def command(
+    model: Annotated[
+        str, typer.Argument(help="A name from `verispec models`, or a GGUF file.")
+    ] = "smollm2-135m",
+    prompt: Annotated[str, typer.Option("--prompt", help="What to ask.")] = PROMPT,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", min=2)] = 128,
+    spec_mode: Annotated[str, typer.Option("--spec-mode", help="What to compare with off.")] = "auto",
+    threads: flags.ThreadsOption = None,
+    receipt: Annotated[Path, typer.Option("--receipt", help="Where to write the receipt.")] = Path(
+        "demo-receipt.json"
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Stream one answer twice, with speculation off and on, then compare, measure and prove it."""
+    from verispec.artifacts.catalog import CATALOG
+    from verispec.artifacts.store import Store
+    from verispec.cli.pull import fetch
+    from verispec.cli.streaming import completion_dict, show
+    from verispec.engine.loading import load
+
+    if model in CATALOG and not Store().has_named(model):
+        fetch(model)
+    with load(model, threads=threads) as loaded:
+        asked: object = prompt if loaded.template is None else [{"role": "user", "content": prompt}]
+        loaded.generate(asked, max_tokens=8, spec_mode=spec_mode)  # type: ignore[arg-type]  # captures the passes
+        answers = {}
+        for mode in ("off", spec_mode):
+            if not as_json:
+                typer.secho(f"\n--- spec_mode {mode}", bold=True)
+            answers[mode] = show(loaded.stream(asked, max_tokens=max_tokens, spec_mode=mode), quiet=as_json)  # type: ignore[arg-type]
+        off, on = answers["off"], answers[spec_mode]
+        loaded.receipt(on, include_text=True).write(receipt)
+    identical = (off.tokens, off.text, off.finish_reason) == (on.tokens, on.text, on.finish_reason)
+    if as_json:
+        facts = {"off": completion_dict(off), "on": completion_dict(on)}
+        print_json({"identical": identical, **facts, "receipt": str(receipt)})
+    else:
+        _print_comparison(identical, off, on, receipt)
+    if not identical:
+        raise typer.Exit(1)
+
+
+def _print_comparison(identical: bool, off: object, on: object, receipt: Path) -> None:
+    from verispec.engine.generation import Completion
+
+    assert isinstance(off, Completion)
+    assert isinstance(on, Completion)
+    rates = off.timings.tokens_per_second, on.timings.tokens_per_second
+    typer.echo("")
+    typer.secho(f"identical         {'yes' if identical else 'NO'}", bold=True)
+    typer.echo(f"strategy          {on.strategy}")
+    typer.echo(
+        f"tokens/s          {rates[0]:.1f} off, {rates[1]:.1f} on"
+        + (f" ({rates[1] / rates[0]:.2f}x)" if rates[0] else "")
+    )
+    typer.echo(f"target passes     {off.passes} off, {on.passes} on, for {len(on.tokens)} tokens")
+    typer.echo(
+        f"accepted per pass {on.accepted_per_pass:.2f} of {on.drafted / max(on.passes, 1):.2f} drafted"
+    )
+    typer.echo(f"receipt           {receipt} (check it: verispec verify {receipt})")

@@ -1,0 +1,90 @@
+"""The flags of commands that generate text, and how they join with a TOML file: a flag wins over the file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from verispec.errors import OptionError
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A name from `verispec models`, a GGUF file, or hf:OWNER/REPO/FILE."
+    ),
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="TOML file with option names as keys; flags win over it.")
+]
+ContextOption = Annotated[
+    int | None, typer.Option("--ctx", help="Positions to hold (default: 4096 or the model's).")
+]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", help="Threads (default: the physical cores).")
+]
+BackendOption = Annotated[str | None, typer.Option("--backend", help="native (default) or transformers.")]
+MaxTokensOption = Annotated[int | None, typer.Option("--max-tokens", help="Most tokens to write.")]
+TemperatureOption = Annotated[float | None, typer.Option("--temperature", help="0 (default) is greedy.")]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", help="Seed of the sampler; drawn and shown when absent.")
+]
+TopKOption = Annotated[int | None, typer.Option("--top-k")]
+TopPOption = Annotated[float | None, typer.Option("--top-p")]
+MinPOption = Annotated[float | None, typer.Option("--min-p")]
+RepetitionOption = Annotated[float | None, typer.Option("--repetition-penalty")]
+PresenceOption = Annotated[float | None, typer.Option("--presence-penalty")]
+FrequencyOption = Annotated[float | None, typer.Option("--frequency-penalty")]
+LogprobsOption = Annotated[
+    int | None, typer.Option("--logprobs", help="Report log-probabilities with this many alternatives.")
+]
+StopOption = Annotated[
+    list[str] | None, typer.Option("--stop", help="Stop string; may be given several times.")
+]
+IgnoreEosOption = Annotated[bool | None, typer.Option("--ignore-eos", help="Write on past the end token.")]
+SpecModeOption = Annotated[
+    str | None,
+    typer.Option("--spec-mode", help="Strategy: auto (default), off, or one of `verispec capabilities`."),
+]
+DraftMaxOption = Annotated[
+    int | None, typer.Option("--spec-draft-max", help="Most tokens proposed in a round (K).")
+]
+DraftMinOption = Annotated[
+    int | None, typer.Option("--spec-draft-min", help="Fewest tokens worth proposing.")
+]
+DraftPMinOption = Annotated[
+    float | None, typer.Option("--spec-draft-p-min", help="Confidence under which a proposal is cut.")
+]
+PolicyOption = Annotated[
+    str | None, typer.Option("--spec-draft-policy", help="Draft width: adaptive (default) or fixed.")
+]
+CorpusOption = Annotated[
+    str | None, typer.Option("--spec-suffix-corpus", help="Corpus file for the suffix strategy.")
+]
+SnapshotsOption = Annotated[
+    int | None, typer.Option("--spec-mtp-recurrent-snapshots", help="Rollback window S (read by mtp alone).")
+]
+StrictOption = Annotated[
+    bool | None, typer.Option("--strict-drafter", help="Fail the request when its drafter fails.")
+]
+
+LOAD_NAMES = ("ctx", "threads", "backend")
+
+
+def gather_options(config: Path | None, flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(options of ``load``, options of ``generate``) from a TOML file and the flags that were given."""
+    options = read_config(config) if config is not None else {}
+    options |= {name: value for name, value in flags.items() if value is not None and value != []}
+    loading = {name: options.pop(name) for name in LOAD_NAMES if name in options}
+    return loading, options
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The flat table of options in a TOML file; which names mean something is decided where they are read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: expected TOML, found {error}") from error

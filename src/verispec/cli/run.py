@@ -1,0 +1,87 @@
+"""``verispec run``: one prompt, one answer, shown as it is written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from verispec.cli import generation_options as flags
+from verispec.cli.output import JsonOption, print_json
+
+
+def command(
+    model: flags.ModelArgument,
+    prompt: Annotated[str | None, typer.Argument(help="The prompt; standard input when absent.")] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Complete the prompt as it stands, without the chat template.")
+    ] = False,
+    config: flags.ConfigOption = None,
+    ctx: flags.ContextOption = None,
+    threads: flags.ThreadsOption = None,
+    backend: flags.BackendOption = None,
+    max_tokens: flags.MaxTokensOption = None,
+    temperature: flags.TemperatureOption = None,
+    top_k: flags.TopKOption = None,
+    top_p: flags.TopPOption = None,
+    min_p: flags.MinPOption = None,
+    repetition_penalty: flags.RepetitionOption = None,
+    presence_penalty: flags.PresenceOption = None,
+    frequency_penalty: flags.FrequencyOption = None,
+    seed: flags.SeedOption = None,
+    logprobs: flags.LogprobsOption = None,
+    stop: flags.StopOption = None,
+    ignore_eos: flags.IgnoreEosOption = None,
+    spec_mode: flags.SpecModeOption = None,
+    spec_draft_max: flags.DraftMaxOption = None,
+    spec_draft_min: flags.DraftMinOption = None,
+    spec_draft_p_min: flags.DraftPMinOption = None,
+    spec_draft_policy: flags.PolicyOption = None,
+    spec_suffix_corpus: flags.CorpusOption = None,
+    spec_mtp_recurrent_snapshots: flags.SnapshotsOption = None,
+    strict_drafter: flags.StrictOption = None,
+    receipt: Annotated[Path | None, typer.Option("--receipt", help="Write the receipt to this file.")] = None,
+    include_text: Annotated[
+        bool, typer.Option("--include-text", help="Store prompt and answer in the receipt.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer one prompt. The text is the same whatever the strategy; only the speed differs."""
+    given = {name: value for name, value in locals().items() if name not in _OWN}
+    loading, options = flags.gather_options(config, given)
+    text = prompt if prompt is not None else sys.stdin.read()
+    answer(model, text, raw, loading, options, receipt, include_text, as_json)
+
+
+_OWN = {"model", "prompt", "raw", "config", "receipt", "include_text", "as_json"}
+
+
+def answer(
+    name: str,
+    text: str,
+    raw: bool,
+    loading: dict[str, Any],
+    options: dict[str, Any],
+    receipt: Path | None,
+    include_text: bool,
+    as_json: bool,
+) -> None:
+    from verispec.cli.streaming import completion_dict, show, summary
+    from verispec.engine.loading import load
+
+    with load(name, **loading) as model:
+        prompt: Any = text if raw or model.template is None else [{"role": "user", "content": text}]
+        generation = model.stream(prompt, **options)
+        completion = show(generation, quiet=as_json)
+        written = None
+        if receipt is not None:
+            model.receipt(completion, include_text=include_text).write(receipt)
+            written = str(receipt)
+        if as_json:
+            print_json({**completion_dict(completion), "receipt": written})
+            return
+        typer.secho(summary(completion), dim=True, err=True)
+        if written:
+            typer.secho(f"receipt: {written}", dim=True, err=True)

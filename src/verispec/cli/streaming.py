@@ -1,0 +1,96 @@
+"""Showing a generation on the terminal, and saying how it went."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from verispec.engine.generation import Completion, Generation
+
+
+def show(generation: Generation, quiet: bool = False) -> Completion:
+    """Prints text as it becomes certain. Ctrl-C ends the answer between two passes; what was written stays."""
+    with _interrupt_cancels(generation):
+        for chunk in generation:
+            if not quiet and chunk.text:
+                sys.stdout.write(chunk.text)
+                sys.stdout.flush()
+        if not quiet:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        return generation.result()
+
+
+@contextmanager
+def _interrupt_cancels(generation: Generation) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def cancel(_signal: int, _frame: FrameType | None) -> None:
+        generation.cancel()
+
+    previous = signal.signal(signal.SIGINT, cancel)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def summary(completion: Completion) -> str:
+    """One line: tokens, rate, passes, what was accepted, the strategy, and why the answer ended."""
+    parts = [
+        f"{len(completion.tokens)} tokens",
+        f"{completion.timings.tokens_per_second:.1f} tokens/s",
+        f"{completion.passes} target passes",
+        f"{completion.accepted_per_pass:.2f} accepted a pass",
+        f"strategy {completion.strategy}",
+        f"finish {completion.finish_reason}",
+        f"seed {completion.seed}",
+    ]
+    if completion.faults:
+        parts.append(f"{len(completion.faults)} drafter faults")
+    return ", ".join(parts)
+
+
+def completion_dict(completion: Completion) -> dict[str, Any]:
+    """The answer and its counts as JSON."""
+    return {
+        "text": completion.text,
+        "tokens": list(completion.tokens),
+        "finish_reason": completion.finish_reason,
+        "stop_string": completion.stop_string,
+        "prompt_tokens": len(completion.prompt_tokens),
+        "seed": completion.seed,
+        "strategy": completion.strategy,
+        "passes": completion.passes,
+        "drafted": completion.drafted,
+        "accepted": completion.accepted,
+        "accepted_per_pass": completion.accepted_per_pass,
+        "accepted_by_position": completion.accepted_by_position(),
+        "faults": list(completion.faults),
+        "reused_tokens": completion.counters.reused_tokens,
+        "logprobs": [
+            {
+                "token": sampled.token,
+                "logprob": sampled.logprob,
+                "alternatives": [{"token": token, "logprob": value} for token, value in sampled.alternatives],
+            }
+            for sampled in completion.logprobs
+        ]
+        if completion.logprobs is not None
+        else None,
+        "timings": {
+            "first_token_seconds": completion.timings.first_token,
+            "total_seconds": completion.timings.total,
+            "prompt_seconds": completion.timings.prompt,
+            "draft_seconds": completion.timings.draft,
+            "pass_seconds": completion.timings.passes,
+            "tokens_per_second": completion.timings.tokens_per_second,
+        },
+    }

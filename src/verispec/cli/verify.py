@@ -1,0 +1,95 @@
+"""``verispec verify``: replay a receipt with the target alone and compare."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from verispec.cli import generation_options as flags
+from verispec.cli.output import JsonOption, print_json
+from verispec.errors import OptionError
+
+if TYPE_CHECKING:
+    from verispec.engine.model import Model
+    from verispec.engine.proof import ModelReplayer
+
+
+def command(
+    receipt: Annotated[Path, typer.Argument(help="A receipt file.")],
+    prompt: Annotated[
+        Path | None,
+        typer.Option("--prompt", help="File with the prompt: text, or chat messages in a .json file."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="The target, when the store does not hold it.")
+    ] = None,
+    public_key: Annotated[
+        str | None, typer.Option("--public-key", help="Ed25519 key (hex) that must have signed the receipt.")
+    ] = None,
+    threads: flags.ThreadsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check that a receipt is unaltered and that its target, run alone, gives the same tokens.
+
+    Exit 0 only for the verdict `verified`.
+    """
+    from verispec.evidence.verify import Verdict, verify
+
+    opened: list[Model] = []
+
+    def load_target(facts: Mapping[str, Any]) -> ModelReplayer:
+        return _load_target(facts, model, threads, opened)
+
+    try:
+        data = receipt.read_bytes()
+        outcome = verify(data, load_target, _read_prompt(prompt), _read_key(public_key))
+    finally:
+        for one in opened:
+            one.close()
+    if as_json:
+        print_json(outcome.as_dict())
+    else:
+        where = f" (output token {outcome.position})" if outcome.position is not None else ""
+        typer.secho(f"{outcome.verdict}: {outcome.reason}{where}", bold=True)
+        typer.echo(
+            f"signature {outcome.signature}" + (f", by {outcome.signed_by}" if outcome.signed_by else "")
+        )
+    if outcome.verdict is not Verdict.VERIFIED:
+        raise typer.Exit(1)
+
+
+def _load_target(
+    facts: Mapping[str, Any], model: str | None, threads: int | None, opened: list[Model]
+) -> ModelReplayer:
+    from verispec.engine.loading import load
+    from verispec.engine.proof import ModelReplayer
+
+    digest = facts["artifacts"].get("target", "")
+    loaded = load(
+        model or f"sha256:{digest}", threads=threads, backend=str(facts["runtime"].get("backend", "native"))
+    )
+    opened.append(loaded)
+    return ModelReplayer(loaded)
+
+
+def _read_prompt(path: Path | None) -> Any:
+    if path is None:
+        return None
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".json":
+        return text
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise OptionError(f"{path}: expected JSON, found {error}") from error
+
+
+def _read_key(text: str | None) -> bytes | None:
+    try:
+        return None if text is None else bytes.fromhex(text)
+    except ValueError as error:
+        raise OptionError(f"public-key: expected hexadecimal digits, found {text!r}") from error

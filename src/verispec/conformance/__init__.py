@@ -1,0 +1,1 @@
+"""The promises as programs: row invariance, schedule invariance and faults, for any backend and any model."""

@@ -1,0 +1,1 @@
+"""Requests, rounds and the public model: from a prompt to proven text."""

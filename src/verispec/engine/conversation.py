@@ -1,0 +1,71 @@
+"""A conversation that keeps the target's state of everything said so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from verispec.engine.generation import Generation
+from verispec.engine.request import Request
+from verispec.errors import OptionError
+
+if TYPE_CHECKING:
+    from verispec.engine.model import Model
+
+
+class Conversation:
+    """Messages so far and the sequence that holds their state. One answer at a time.
+
+    Only the part of the next prompt that the sequence does not hold is evaluated. By row invariance the answer is the
+    one a fresh sequence would give.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.messages: list[dict[str, str]] = []
+        self._model = model
+        self._sequence: int | None = None
+        self._evaluated: list[int] = []
+        self._answering = False
+
+    def send(self, text: str, role: str = "user", **options: Any) -> Generation:
+        """Adds a message and streams the answer; ``add_answer`` takes it into the conversation."""
+        messages = [*self.messages, {"role": role, "content": text}]
+        generation = self._model.start(messages, self, options)
+        self.messages = messages
+        return generation
+
+    def add_answer(self, text: str) -> None:
+        """Records the assistant's answer, so that the next prompt holds it."""
+        self.messages.append({"role": "assistant", "content": text})
+
+    def reuse(self, tokens: Sequence[int]) -> int:
+        """The conversation's sequence, cut to the longest prefix of ``tokens`` it can keep. For the model alone."""
+        if self._answering:
+            raise OptionError(
+                "conversation: expected the last answer to be finished or closed, found it running"
+            )
+        backend = self._model.backend
+        if self._sequence is None:
+            self._sequence = backend.open_sequence()
+        shared = 0
+        for held, wanted in zip(self._evaluated, tokens[:-1], strict=False):
+            if held != wanted:
+                break
+            shared += 1
+        if shared < backend.oldest_length(self._sequence):
+            shared = 0
+        backend.commit(self._sequence, shared)
+        self._answering = True
+        return self._sequence
+
+    def keep(self, request: Request) -> None:
+        """Takes note of what the sequence holds after an answer. For the model alone."""
+        self._evaluated = request.tokens[: request.target.length]
+        self._answering = False
+
+    def close(self) -> None:
+        """Gives the sequence back."""
+        if self._sequence is not None:
+            self._model.backend.close_sequence(self._sequence)
+            self._sequence = None
+            self._evaluated = []

@@ -1,0 +1,111 @@
+"""The drafter as a participant of the round, behind a guard: whatever it does, the text cannot change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from verispec.drafting.contract import Drafter, InvalidProposalError, Proposal, check_proposal
+from verispec.engine.draft_width import WidthPolicy
+from verispec.errors import VerispecError
+
+FAULTS_ALLOWED = 3
+NOTHING = Proposal()
+
+
+class DrafterFaultError(VerispecError):
+    """A drafter that raised, was late or returned invalid tokens, under ``strict_drafter``."""
+
+
+class GuardedDrafter:
+    """Bounds what a drafter may offer, discards what breaks its contract, and switches it off after three faults.
+
+    ``drafter`` None proposes nothing. ``deadline`` is the seconds one call may take before its answer is thrown away;
+    a drafter runs in the engine's own thread, so a call that never returns is not interrupted.
+    """
+
+    def __init__(
+        self, drafter: Drafter | None, policy: WidthPolicy, vocabulary: int, strict: bool, deadline: float
+    ) -> None:
+        self.drafter = drafter
+        self.policy = policy
+        self.vocabulary = vocabulary
+        self.strict = strict
+        self.deadline = deadline
+        self.observed = 0
+        self.faults: list[str] = []
+        self._mark: object = None
+
+    @property
+    def active(self) -> bool:
+        """Whether the drafter is still asked."""
+        return self.drafter is not None and len(self.faults) < FAULTS_ALLOWED
+
+    @property
+    def widest(self) -> int:
+        """Rows a pass may need for proposals."""
+        return self.policy.widest if self.drafter is not None else 0
+
+    def propose(self, limit: int, tokens: Sequence[int]) -> Proposal:
+        """At most ``limit`` tokens to follow the committed ``tokens``, fewer as the width policy decides.
+
+        The drafter is first shown every committed token that it has not seen. On any fault nothing is proposed, and
+        the drafter stands where it stood before.
+        """
+        width = min(limit, self.policy.request(len(tokens)))
+        if width <= 0 or not self.active:
+            return NOTHING
+        assert self.drafter is not None
+        started = time.perf_counter()
+        try:
+            self.drafter.observe(tokens[self.observed :])
+            proposal = self.drafter.propose(width)
+            check_proposal(proposal, width, self.vocabulary)
+        except InvalidProposalError as error:
+            return self._fault(str(error))
+        except Exception as error:
+            return self._fault(f"raised {type(error).__name__}: {error}")
+        if time.perf_counter() - started > self.deadline:
+            return self._fault(f"took longer than {self.deadline:g} s")
+        self.observed = len(tokens)
+        return proposal.first(self.policy.cut(proposal, len(tokens)))
+
+    def record(self, emitted: Sequence[int]) -> None:
+        """Tells the width policy what a round committed."""
+        self.policy.record(emitted)
+
+    def checkpoint(self) -> tuple[object, object, int]:
+        self._mark = self._taken_mark()
+        return self._mark, self.policy.checkpoint(), self.observed
+
+    def restore(self, checkpoint: tuple[object, object, int]) -> None:
+        self._mark, policy, self.observed = checkpoint
+        self.policy.restore(policy)
+        self._rewind()
+
+    def _taken_mark(self) -> object:
+        if self.drafter is None:
+            return None
+        try:
+            return self.drafter.checkpoint()
+        except Exception as error:
+            self.faults.append(f"checkpoint raised {type(error).__name__}: {error}")
+            self.drafter = None
+            return None
+
+    def _rewind(self) -> None:
+        """Takes the drafter back to the last committed transaction; one that cannot go back is not asked again."""
+        if self.drafter is None:
+            return
+        try:
+            self.drafter.restore(self._mark)
+        except Exception as error:
+            self.faults.append(f"restore raised {type(error).__name__}: {error}")
+            self.drafter = None
+
+    def _fault(self, message: str) -> Proposal:
+        self.faults.append(message)
+        self._rewind()
+        if self.strict:
+            raise DrafterFaultError(f"drafter: {message}")
+        return NOTHING

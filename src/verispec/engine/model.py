@@ -1,0 +1,197 @@
+"""The public model: load a file, generate, stream, hold a conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from verispec.backends.contract import BackendAdapter, chain
+from verispec.drafting.resolution import Resolution, availability
+from verispec.drafting.strategies import DrafterMaker
+from verispec.engine.adaptive_width import AdaptiveWidth
+from verispec.engine.conversation import Conversation
+from verispec.engine.decoder import Decoder
+from verispec.engine.draft_width import FixedWidth, WidthPolicy
+from verispec.engine.generation import Chunk, Completion, Generation, describe
+from verispec.engine.guarded_drafter import GuardedDrafter
+from verispec.engine.pass_cost import CostTable
+from verispec.engine.pass_timing import measure_pass_costs
+from verispec.engine.prompt import Prompt, encode_prompt
+from verispec.engine.proof import make_receipt
+from verispec.engine.request import Request
+from verispec.engine.request_options import RequestOptions
+from verispec.engine.sampler import Sampler
+from verispec.engine.target import Target
+from verispec.errors import BackendError
+from verispec.evidence.receipt import Receipt
+from verispec.text.chat_template import ChatTemplate
+from verispec.text.detokenizer import Detokenizer
+from verispec.text.stops import StopMatcher
+from verispec.text.tokenizer import Tokenizer
+
+
+class Model:
+    """A loaded target with its tokeniser. Methods may be called from any thread; passes run one at a time.
+
+    Open more generations than the backend holds sequences and the next one raises BackendError; a finished, closed or
+    collected generation gives its sequence back.
+    """
+
+    def __init__(
+        self,
+        backend: BackendAdapter,
+        tokenizer: Tokenizer,
+        template: ChatTemplate | None,
+        artifacts: Mapping[str, str],
+    ) -> None:
+        self.backend = backend
+        self.tokenizer = tokenizer
+        self.template = template
+        self.artifacts = artifacts
+        """SHA-256 of each file by its role; ``target`` is the model itself."""
+        self._lock = threading.RLock()
+        self._costs: CostTable | None = None
+        self._makers: dict[str, DrafterMaker] = {}
+
+    def generate(self, prompt: Prompt, **options: Any) -> Completion:
+        """The whole answer to ``prompt``: a string to complete, chat messages, or token ids.
+
+        Options are the fields of ``SamplingParameters`` and ``GenerationLimits``, ``spec_mode`` and the ``spec_*``
+        options its strategy reads, ``strict_drafter`` and ``drafter_deadline``. An unknown or inert one raises
+        OptionError. ``drafter`` takes a ``Drafter`` of your own, for this request alone. None of the speculation
+        options can change the answer.
+        """
+        with self.stream(prompt, **options) as generation:
+            return generation.result()
+
+    def stream(self, prompt: Prompt, **options: Any) -> Generation:
+        """The same, as an iterator over chunks; ``result()`` gives the whole, ``cancel()`` ends it early."""
+        return self.start(prompt, None, options)
+
+    async def astream(self, prompt: Prompt, **options: Any) -> AsyncIterator[Chunk]:
+        """The same for asyncio: passes run in a worker thread. Leaving the loop or cancelling the task ends it."""
+        generation = self.stream(prompt, **options)
+        try:
+            while (chunk := await asyncio.to_thread(next, generation, None)) is not None:
+                yield chunk
+        finally:
+            generation.cancel()
+            generation.close()
+
+    def conversation(self) -> Conversation:
+        """A conversation that keeps the target's state of everything said so far."""
+        return Conversation(self)
+
+    def start(self, prompt: Prompt, conversation: Conversation | None, options: dict[str, Any]) -> Generation:
+        """Opens a request, on the conversation's sequence when there is one."""
+        parsed = RequestOptions.parse(options, self.backend.capabilities)
+        context = self.backend.capabilities.context
+        tokens = self.encode(prompt)
+        drafter = self._drafter(parsed)
+        seed = parsed.sampling.seed if parsed.sampling.seed is not None else secrets.randbits(64)
+        sampler = Sampler(parsed.sampling, seed, tokens)
+        decoder = self._decoder(parsed, context - len(tokens))
+        with self._lock:
+            sequence = conversation.reuse(tokens) if conversation else self.backend.open_sequence()
+            request = Request(tokens, Target(self.backend, sequence), drafter, sampler, decoder)
+
+        def release() -> None:
+            with self._lock, suppress(BackendError):
+                if conversation is not None:
+                    conversation.keep(request)
+                else:
+                    self.backend.close_sequence(sequence)
+
+        return Generation(request, self._lock, release, lambda generation: describe(generation, parsed))
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The token ids that ``prompt`` stands for; ContextOverflowError when no token could follow them."""
+        return encode_prompt(prompt, self.tokenizer, self.template, self.backend.capabilities.context)
+
+    def receipt(self, completion: Completion, include_text: bool = False) -> Receipt:
+        """The receipt of one of this model's answers; ``include_text`` stores prompt and answer in it."""
+        return make_receipt(self, completion, include_text)
+
+    def _drafter(self, options: RequestOptions) -> GuardedDrafter:
+        resolution = options.resolution
+        vocabulary = self.backend.capabilities.vocabulary
+        drafter = self._maker(resolution)()
+        policy = self._policy(resolution) if drafter is not None else FixedWidth(0)
+        return GuardedDrafter(drafter, policy, vocabulary, options.strict_drafter, options.drafter_deadline)
+
+    def _maker(self, resolution: Resolution) -> DrafterMaker:
+        if not resolution.of_vocabulary:
+            return resolution.prepare(self.tokenizer.digest)
+        key = repr(resolution.as_dict())
+        if key not in self._makers:
+            self._makers[key] = resolution.prepare(self.tokenizer.digest)
+        return self._makers[key]
+
+    def _policy(self, resolution: Resolution) -> WidthPolicy:
+        settings = resolution.settings
+        widths = int(settings["spec_draft_max"]), int(settings["spec_draft_min"])
+        if settings["spec_draft_policy"] == FixedWidth.name:
+            return FixedWidth(*widths)
+        return AdaptiveWidth(self.pass_costs(), *widths)
+
+    def pass_costs(self) -> CostTable:
+        """What a pass costs here, by rows and context; measured once, when it is first needed."""
+        with self._lock:
+            if self._costs is None:
+                self._costs = measure_pass_costs(self.backend)
+            return self._costs
+
+    def _decoder(self, options: RequestOptions, room: int) -> Decoder:
+        limits = options.limits
+        wanted = limits.max_tokens if limits.max_tokens is not None else room
+        end_tokens = () if limits.ignore_eos else self.tokenizer.eos_ids
+        return Decoder(
+            Detokenizer(self.tokenizer),
+            StopMatcher(limits.stop),
+            end_tokens,
+            min(wanted, room),
+            wanted > room,
+        )
+
+    def logits(self, prompt: Prompt) -> npt.NDArray[np.float32]:
+        """The target's logits for the token after ``prompt``: ``[vocabulary]`` float32."""
+        tokens = encode_prompt(prompt, self.tokenizer, self.template, self.backend.capabilities.context + 1)
+        with self._lock:
+            sequence = self.backend.open_sequence()
+            try:
+                rows = chain(sequence, 0, tokens)
+                evaluation = self.backend.evaluate(rows, [len(rows) - 1], True)
+                assert evaluation.logits is not None
+                row: npt.NDArray[np.float32] = evaluation.logits[0].copy()
+                return row
+            finally:
+                self.backend.close_sequence(sequence)
+
+    def capabilities(self) -> dict[str, Any]:
+        """What this model can run: the backend's facts and every strategy with its status and reason."""
+        capabilities = self.backend.capabilities
+        return {
+            "backend": self.backend.name,
+            "exactness": capabilities.exactness,
+            "architecture": capabilities.architecture,
+            "context": capabilities.context,
+            "strategies": availability(capabilities),
+        }
+
+    def close(self) -> None:
+        """Frees the model. Generations still open cannot go on."""
+        with self._lock:
+            self.backend.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,114 @@
+"""What one generation may ask for, checked before anything runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from verispec.errors import OptionError
+
+MAX_ALTERNATIVES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParameters:
+    """How the next token is chosen from the target's logits.
+
+    ``temperature`` 0 is greedy. Filters act in the order penalties and bias, temperature, top_k, top_p, min_p.
+    ``repetition_penalty`` looks at prompt and output, ``presence_penalty`` and ``frequency_penalty`` at the output
+    alone (OpenAI). ``seed`` None draws one, which the result records. ``choice`` numbers parallel answers to one
+    prompt. ``logprobs`` is the number of alternatives to report beside each token's own log-probability (of the
+    model's unmodified distribution); None reports none.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    seed: int | None = None
+    choice: int = 0
+    logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        _number("temperature", self.temperature, 0.0, 100.0)
+        _integer("top_k", self.top_k, 0, 2**31 - 1)
+        _number("top_p", self.top_p, 0.0, 1.0)
+        if self.top_p == 0.0:
+            raise OptionError("top_p: expected a number over 0 and at most 1, found 0")
+        _number("min_p", self.min_p, 0.0, 1.0)
+        _number("repetition_penalty", self.repetition_penalty, 0.01, 100.0)
+        _number("presence_penalty", self.presence_penalty, -100.0, 100.0)
+        _number("frequency_penalty", self.frequency_penalty, -100.0, 100.0)
+        _integer("choice", self.choice, 0, 2**31 - 1)
+        if self.seed is not None:
+            _integer("seed", self.seed, 0, 2**64 - 1)
+        if self.logprobs is not None:
+            _integer("logprobs", self.logprobs, 0, MAX_ALTERNATIVES)
+        if not isinstance(self.logit_bias, Mapping):
+            raise OptionError(f"logit_bias: expected token ids to numbers, found {self.logit_bias!r}")
+        for token, bias in self.logit_bias.items():
+            _integer("logit_bias token", token, 0, 2**31 - 1)
+            _number(f"logit_bias[{token}]", bias, -1e9, 1e9)
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the choice is the greatest logit, whatever else acts on the logits."""
+        return self.temperature == 0.0
+
+    @property
+    def adjusts_logits(self) -> bool:
+        """Whether anything acts on the logits before the choice."""
+        return bool(
+            self.repetition_penalty != 1.0
+            or self.presence_penalty
+            or self.frequency_penalty
+            or self.logit_bias
+        )
+
+    @property
+    def needs_logits(self) -> bool:
+        """Whether the target's own argmax is not enough."""
+        return not self.greedy or self.adjusts_logits or self.logprobs is not None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, as a receipt records them."""
+        names = SamplingParameters.__slots__
+        values = {name: getattr(self, name) for name in names}
+        values["logit_bias"] = {str(token): bias for token, bias in sorted(self.logit_bias.items())}
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationLimits:
+    """When a generation ends: ``max_tokens`` (None: the context's end), stop strings, and whether end tokens end it."""
+
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None:
+            _integer("max_tokens", self.max_tokens, 1, 2**31 - 1)
+        for stop in self.stop:
+            if not isinstance(stop, str) or not stop:
+                raise OptionError(f"stop: expected non-empty strings, found {stop!r}")
+
+
+def _number(name: str, value: object, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise OptionError(f"{name}: expected a finite number, found {value!r}")
+    if not low <= value <= high:
+        raise OptionError(f"{name}: expected {low:g} to {high:g}, found {value:g}")
+
+
+def _integer(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise OptionError(f"{name}: expected an integer, found {value!r}")
+    if not low <= value <= high:
+        raise OptionError(f"{name}: expected {low} to {high}, found {value}")

@@ -1,0 +1,44 @@
+"""The round: one transaction of speculative decoding, in seven steps."""
+
+from __future__ import annotations
+
+from verispec.backends.contract import Evaluation
+from verispec.drafting.contract import Proposal
+from verispec.engine.request import Emitted, Request
+from verispec.engine.sampler import Sampled
+
+
+def run_round(request: Request) -> Emitted:
+    """Adds at least one token to an unfinished request, or leaves it exactly as it was and raises."""
+    retained = request.checkpoint()  # 1. retain every participant
+    try:
+        proposal = request.draft()  # 2. ask the drafter
+        evaluation = request.evaluate(proposal)  # 3. one target pass over anchor + proposal
+        emitted = sample_through_mismatch(request, evaluation, proposal)  # 4. the target decides
+        request.commit(emitted)  # 5. keep the accepted prefix, drop every rejected row
+        return request.emit(emitted)  # 6. exactly one token of the target's own goes out with it
+    except BaseException:
+        request.restore(retained)  # 7. nothing half-done is visible
+        raise
+
+
+def sample_through_mismatch(request: Request, evaluation: Evaluation, proposal: Proposal) -> Emitted:
+    """Samples output rows in order until one differs from the proposal or the request is finished.
+
+    Sampler and decoder take each token in before the next row is looked at, so that penalties, stop strings and limits
+    act inside a block as they would one token at a time.
+    """
+    tokens: list[Sampled] = []
+    text = ""
+    accepted = 0
+    for row, proposed in enumerate([*proposal.tokens, None]):
+        sampled = request.sampler.sample(evaluation, row)
+        request.sampler.accept(sampled.token)
+        text += request.decoder.push(sampled.token)
+        tokens.append(sampled)
+        if sampled.token != proposed:
+            break
+        accepted += 1
+        if request.decoder.finish_reason is not None:
+            break
+    return Emitted(tokens, text, len(proposal.tokens), accepted)

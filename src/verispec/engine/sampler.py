@@ -1,0 +1,77 @@
+"""The sampler as a participant of the round. It has no state but the committed tokens it has counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from verispec import _native
+from verispec.backends.contract import Evaluation
+from verispec.engine.options import SamplingParameters
+
+
+class Sampled(NamedTuple):
+    """One chosen token; ``logprob`` and ``alternatives`` (token, logprob), best first, when they were asked for."""
+
+    token: int
+    logprob: float | None = None
+    alternatives: tuple[tuple[int, float], ...] = ()
+
+
+class Sampler:
+    """Chooses one token a row from the target's outputs.
+
+    Noise is a pure function of (seed, choice, position, token), so the choice at a position depends on the logits and
+    on the tokens before it, and on nothing that was drafted or rejected. Greedy choices with nothing acting on the
+    logits are the argmax that the target found, at the same one place with and without logprobs.
+    """
+
+    def __init__(self, parameters: SamplingParameters, seed: int, prompt: Sequence[int]) -> None:
+        self.seed = seed
+        self.needs_logits = parameters.needs_logits
+        self._takes_argmax = parameters.greedy and not parameters.adjusts_logits
+        self._logprobs = parameters.logprobs
+        self._position = len(prompt)
+        self._history = _native.TokenHistory(list(prompt)) if parameters.adjusts_logits else None
+        self._native = _native.Sampler(
+            temperature=parameters.temperature,
+            top_k=parameters.top_k,
+            top_p=parameters.top_p,
+            min_p=parameters.min_p,
+            repetition_penalty=parameters.repetition_penalty,
+            presence_penalty=parameters.presence_penalty,
+            frequency_penalty=parameters.frequency_penalty,
+            logit_bias=list(parameters.logit_bias.items()),
+            seed=seed,
+            choice=parameters.choice,
+        )
+        self._accepted = 0
+
+    def sample(self, evaluation: Evaluation, row: int) -> Sampled:
+        """The token behind output row ``row``, which is the row of the last accepted token."""
+        if self._takes_argmax and self._logprobs is None:
+            return Sampled(evaluation.argmax[row])
+        assert evaluation.logits is not None
+        logits = evaluation.logits[row]
+        if self._takes_argmax:
+            token = evaluation.argmax[row]
+        else:
+            token = self._native.choose(logits, self._position + self._accepted, self._history)
+        if self._logprobs is None:
+            return Sampled(token)
+        logprob, alternatives = _native.log_probabilities(logits, token, self._logprobs)
+        return Sampled(token, logprob, tuple(alternatives))
+
+    def accept(self, token: int) -> None:
+        """Takes in the token just sampled, before the next row is looked at."""
+        self._accepted += 1
+        if self._history is not None:
+            self._history.append([token])
+
+    def checkpoint(self) -> int:
+        return self._accepted
+
+    def restore(self, checkpoint: int) -> None:
+        self._accepted = checkpoint
+        if self._history is not None:
+            self._history.truncate(checkpoint)

@@ -1,0 +1,46 @@
+"""The real models that tests run on, fetched once into the user's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from verispec.artifacts.pull import catalog_model, pull
+from verispec.artifacts.resolve import resolve_model
+from verispec.artifacts.store import Store
+from verispec.engine.loading import load
+from verispec.engine.model import Model
+from verispec.errors import FetchError
+
+
+def model_path(name: str) -> Path:
+    """The file of a catalogue model, pulled when it is not here yet."""
+    try:
+        return resolve_model(name).path
+    except FetchError:
+        pull(catalog_model(name), Store())
+        return resolve_model(name).path
+
+
+@pytest.fixture(scope="session")
+def smollm2_path() -> Path:
+    return model_path("smollm2-135m")
+
+
+@pytest.fixture(scope="session")
+def gemma3_path() -> Path:
+    return model_path("gemma3-270m")
+
+
+@pytest.fixture(scope="session")
+def smollm2(smollm2_path: Path) -> Iterator[Model]:
+    with load(smollm2_path, ctx=1024, threads=2) as model:
+        yield model
+
+
+@pytest.fixture(scope="session")
+def gemma3(gemma3_path: Path) -> Iterator[Model]:
+    with load(gemma3_path, ctx=1024, threads=2) as model:
+        yield model
