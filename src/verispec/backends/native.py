@@ -20,8 +20,7 @@ from verispec.backends.native_plan import (
 from verispec.backends.row_check import check_outputs, check_rows
 from verispec.backends.slots import Ring, Slots, SlotState
 from verispec.errors import BackendError, OptionError
-from verispec.models.hyperparameters import Hyperparameters
-from verispec.models.memory import MemoryNeed, PassLimits, available_memory, check_memory, kept_positions
+from verispec.models.memory import MemoryNeed, available_memory, check_memory, kept_positions
 from verispec.ops.native import NativePasses, PassKind
 from verispec.ops.native_weights import load_weights
 
@@ -44,11 +43,10 @@ class NativeBackend(BackendAdapter):
         self._cache = _native.KvCache(limits.sequences, limits.context, layers)
         self._isa = isa
         self._passes: NativePasses | None = NativePasses(decoder.run, weights, self._cache, pool, isa)
-        rings = [Ring(k, window) for k, window in zip(kept, model.windows, strict=True) if k < limits.context]
-        self._slots = Slots(limits.sequences, limits.context, rings)
+        self._slots = Slots(limits.sequences, limits.context, _rings(plan))
         self._plan = plan
         self._threads = threads
-        self._capabilities = _capabilities(model, limits, rings, decoder.taps)
+        self._capabilities = planned_capabilities(plan)
 
     @classmethod
     def load(
@@ -188,9 +186,16 @@ def _resolve_isa(isa: str | None) -> str:
         raise OptionError(str(error)) from error
 
 
-def _capabilities(
-    model: Hyperparameters, limits: PassLimits, rings: Sequence[Ring], taps: tuple[int, ...]
-) -> Capabilities:
+def _rings(plan: ModelPlan) -> list[Ring]:
+    """The layers that keep fewer positions than the context has."""
+    kept = kept_positions(plan.model, plan.limits)
+    windows = zip(kept, plan.model.windows, strict=True)
+    return [Ring(positions, window) for positions, window in windows if positions < plan.limits.context]
+
+
+def planned_capabilities(plan: ModelPlan) -> Capabilities:
+    """What the backend of ``plan`` will be able to do, known before anything is allocated."""
+    model, limits = plan.model, plan.limits
     return Capabilities(
         exactness="exact",
         architecture=model.architecture,
@@ -200,6 +205,6 @@ def _capabilities(
         context=limits.context,
         sequences=limits.sequences,
         max_rows=limits.rows,
-        rollback=min((ring.kept - ring.window for ring in rings), default=limits.context),
-        taps=taps,
+        rollback=min((ring.kept - ring.window for ring in _rings(plan)), default=limits.context),
+        taps=plan_decoder(plan).taps,
     )

@@ -42,7 +42,7 @@ def command(
     from verispec.cli.streaming import show, summary
     from verispec.engine.loading import load
 
-    with load(model, **loading) as loaded:
+    with load(model, options=options, **loading) as loaded:
         conversation = loaded.conversation()
         if system is not None:
             conversation.messages.append({"role": "system", "content": system})

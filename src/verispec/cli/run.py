@@ -71,7 +71,7 @@ def answer(
     from verispec.cli.streaming import completion_dict, show, summary
     from verispec.engine.loading import load
 
-    with load(name, **loading) as model:
+    with load(name, options=options, **loading) as model:
         prompt: Any = text if raw or model.template is None else [{"role": "user", "content": text}]
         generation = model.stream(prompt, **options)
         completion = show(generation, quiet=as_json)

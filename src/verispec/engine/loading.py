@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from verispec.artifacts.digests import file_sha256
 from verispec.artifacts.gguf import GgufFile
 from verispec.artifacts.resolve import resolve_model
 from verispec.backends.contract import BackendAdapter
 from verispec.engine.model import Model
+from verispec.engine.request_options import RequestOptions
 from verispec.errors import OptionError
 from verispec.text.chat_template import ChatTemplate
 from verispec.text.tokenizer import Tokenizer
@@ -25,32 +27,35 @@ def load(
     ctx: int | None = None,
     threads: int | None = None,
     backend: str = "native",
+    options: Mapping[str, Any] | None = None,
 ) -> Model:
     """Loads a model by name, path, ``hf:owner/repo/file`` or ``sha256:prefix``.
 
     ``ctx`` is how many positions a sequence holds (default 4096, or the model's own limit when that is less),
     ``threads`` how many threads a pass uses (default: the physical cores). The memory needed is checked first:
+    ``options`` are those of the generations to come: what could not run is refused before anything is allocated.
     MemoryLimitError says what is missing. ArtifactError for a bad file, FetchError for one that is not here.
     """
     if backend not in BACKENDS:
         raise OptionError(f"backend: expected one of {', '.join(BACKENDS)}, found {backend!r}")
     path = resolve_model(str(model)).path
-    opened, metadata = _open(backend, path, ctx, threads)
+    opened, metadata = _open(backend, path, ctx, threads, options or {})
     tokenizer = Tokenizer.from_gguf(metadata, str(path))
     template = ChatTemplate.from_gguf(metadata, str(path))
     return Model(opened, tokenizer, template, {"target": file_sha256(path)})
 
 
 def _open(
-    name: str, path: Path, ctx: int | None, threads: int | None
+    name: str, path: Path, ctx: int | None, threads: int | None, options: Mapping[str, Any]
 ) -> tuple[BackendAdapter, Mapping[str, object]]:
     if name == "transformers":
         from verispec.backends.transformers import TransformersBackend
 
         file = GgufFile.open(path)
         return TransformersBackend.load(path, ctx or DEFAULT_CONTEXT, threads), file.metadata
-    from verispec.backends.native import NativeBackend
+    from verispec.backends.native import NativeBackend, planned_capabilities
     from verispec.backends.native_plan import plan_model
 
     plan = plan_model(path, ctx)
+    RequestOptions.parse(options, planned_capabilities(plan))
     return NativeBackend(plan, threads), plan.file.metadata
