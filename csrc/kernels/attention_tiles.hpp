@@ -14,16 +14,19 @@ constexpr int kStepKeys = kStepBlocks * kKeyBlock;
 
 #if defined(__AVX512F__)
 constexpr int kRowTile = 6;
-constexpr int kKeyTile = 4;    // key blocks scored at once
-constexpr int kValueTile = 4;  // vectors of 16 head dimensions accumulated at once
+constexpr int kKeyTile = 4;                // key blocks scored at once
+constexpr int kValueTile = 4;              // vectors of 16 head dimensions accumulated at once
+constexpr int kDirectRows = 8 * kRowTile;  // query rows up to which converting keys first does not pay
 #elif defined(__AVX2__)
 constexpr int kRowTile = 6;
 constexpr int kKeyTile = 1;
 constexpr int kValueTile = 1;
+constexpr int kDirectRows = 4 * kRowTile;
 #else
 constexpr int kRowTile = 4;
 constexpr int kKeyTile = 1;
 constexpr int kValueTile = 1;
+constexpr int kDirectRows = kRowTile;
 #endif
 
 inline F32x16 load_lanes(const uint16_t* p) { return F32x16::from_f16(p); }
