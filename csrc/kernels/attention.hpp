@@ -118,6 +118,7 @@ inline void attention(const KvLayer& cache, const AttentionShape& shape, int m, 
         F32x16::zero().store(group.sums + r * group.stride + d);
       }
     }
+    F32x16::set1(-__builtin_inff()).store(group.greatest + group.rows);
     attend_group(cache, shape, slot, kv_head, group);
     for (int r = 0; r < group.rows; ++r) {
       const F32x16 total = F32x16::set1(hsum(F32x16::load(group.lane_sums[r])));

@@ -139,8 +139,8 @@ inline void fetch_part(const KeyStep<uint16_t>& next, int part, int parts) {
   const int lines = next.head_dim * kKeyBlock / kLine;
   for (int b = 0; b < kStepBlocks; ++b) {
     for (int line = lines * part / parts; next.keys[b] && line < lines * (part + 1) / parts; ++line) {
-      fetch_ahead(next.keys[b] + line * kLine);
-      fetch_ahead(next.values[b] + line * kLine);
+      fetch_ahead(next.keys[b], line * kLine);
+      fetch_ahead(next.values[b], line * kLine);
     }
   }
 }

@@ -34,8 +34,8 @@ inline F32x16 load_lanes(const float* p) { return F32x16::load(p); }
 
 // The cache is read from memory once per pass: each product fetches what the next one will read. Converted
 // steps are in the inner caches already.
-inline void fetch_ahead(const uint16_t* p) { __builtin_prefetch(p); }
-inline void fetch_ahead(const float*) {}
+inline void fetch_ahead(const uint16_t* start, int offset) { __builtin_prefetch(start + offset); }
+inline void fetch_ahead(const float*, int) {}
 
 constexpr int kValuePanel = 64;  // head dimensions that lie together in converted values
 
@@ -63,7 +63,7 @@ inline void score_tile(const KeyStep<Element>& step, int first, const float* que
     F32x16 key[Blocks];
     for (int b = 0; b < Blocks; ++b) {
       key[b] = load_lanes(step.keys[first + b] + d * kKeyBlock);
-      fetch_ahead(step.values[first + b] + d * kKeyBlock);
+      fetch_ahead(step.values[first + b], d * kKeyBlock);
     }
     for (int r = 0; r < Rows; ++r) {
       const F32x16 q = F32x16::set1(query[r * query_stride + d]);
@@ -94,7 +94,7 @@ inline void value_tile(const KeyStep<Element>& step, int begin, int end, int dim
   for (int key = begin; key < end; ++key) {
     const int from = key % kKeyBlock * step.key_stride + offset;
     const Element* row = step.values[key / kKeyBlock] + from;
-    for (int v = 0; v < Vectors; v += 2) fetch_ahead(step.next_keys[key / kKeyBlock] + from + 16 * v);
+    for (int v = 0; v < Vectors; v += 2) fetch_ahead(step.next_keys[key / kKeyBlock], from + 16 * v);
     F32x16 value[Vectors];
     for (int v = 0; v < Vectors; ++v) value[v] = load_lanes(row + 16 * v);
     for (int r = 0; r < Rows; ++r) {
