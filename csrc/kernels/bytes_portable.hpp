@@ -51,17 +51,17 @@ inline I32x16 load_i8(const uint8_t* p) {
   for (int i = 0; i < 16; ++i) lanes[i] = static_cast<int8_t>(p[i]);
   return I32x16::load(lanes);
 }
-inline void store_i8(const I32x16& a, int8_t* p) {
-  int32_t lanes[16];
-  a.store(lanes);
-  for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(lanes[i]);
-}
-inline int32_t hsum(const I32x16& a) {
-  int32_t lanes[16];
-  a.store(lanes);
-  int32_t sum = 0;
-  for (int i = 0; i < 16; ++i) sum += lanes[i];
-  return sum;
+inline void store_i8(const I32x16& low, const I32x16& high, int8_t* p, int32_t* sum_low, int32_t* sum_high) {
+  int32_t lanes[2][16];
+  low.store(lanes[0]);
+  high.store(lanes[1]);
+  *sum_low = *sum_high = 0;
+  for (int i = 0; i < 16; ++i) {
+    *sum_low += lanes[0][i];
+    *sum_high += lanes[1][i];
+    p[i] = static_cast<int8_t>(lanes[0][i]);
+    p[16 + i] = static_cast<int8_t>(lanes[1][i]);
+  }
 }
 
 }  // namespace verispec::VERISPEC_ISA_NS

@@ -57,10 +57,25 @@ inline void quantised_groups_of(int count, const LinearJob& job, int64_t begin, 
   }
 }
 
+// Rows whose activations stay in the second cache while a range of groups is read.
+constexpr int kPanelRows = 64;
+
 // Rows are cut into equal parts of at most kDotRows.
 inline int rows_per_part(int rows) {
   const int parts = (rows + kDotRows - 1) / kDotRows;
   return (rows + parts - 1) / parts;
+}
+
+// One group for the tile of rows that begins at `row`.
+template <WeightType T>
+inline void quantised_tile(const LinearJob& job, int64_t group, const Activations& in, int row, int m) {
+  const int rows = m - row < kMaxTileRows ? m - row : kMaxTileRows;
+  const uint8_t* tile = in.quantised + row * (job.w.k / kBlock) * kQuantisedBlockBytes;
+  const int step = rows_per_part(rows);
+  for (int first = 0; first < rows; first += step) {
+    const int count = rows - first < step ? rows - first : step;
+    quantised_groups_of<T>(count, job, group, group + 1, tile, rows, first, row + first);
+  }
 }
 
 template <WeightType T>
@@ -73,15 +88,10 @@ void linear_quantised(const PackedMatrix& w, int m, const Activations& in, int64
   if (m <= kDotRows) {
     return quantised_groups_of<T>(m, job, group_begin, group_end, in.quantised, m, 0, 0);
   }
-  for (int64_t g = group_begin; g < group_end; ++g) {
-    for (int row = 0; row < m; row += kMaxTileRows) {
-      const int rows = m - row < kMaxTileRows ? m - row : kMaxTileRows;
-      const uint8_t* tile = in.quantised + row * blocks * kQuantisedBlockBytes;
-      const int step = rows_per_part(rows);
-      for (int first = 0; first < rows; first += step) {
-        const int count = rows - first < step ? rows - first : step;
-        quantised_groups_of<T>(count, job, g, g + 1, tile, rows, first, row + first);
-      }
+  for (int panel = 0; panel < m; panel += kPanelRows) {
+    const int end = m - panel < kPanelRows ? m : panel + kPanelRows;
+    for (int64_t g = group_begin; g < group_end; ++g) {
+      for (int row = panel; row < end; row += kMaxTileRows) quantised_tile<T>(job, g, in, row, m);
     }
   }
 }

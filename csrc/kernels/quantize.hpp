@@ -36,27 +36,37 @@ struct QuantisedRows {
 
 constexpr float kSmallestMagnitude = 0x1p-120f;  // 127 divided by less could overflow
 
-inline void quantize_block(const float* x, int8_t* values, float* scale, float* scaled_sum, int32_t* offset,
-                           int32_t* low_offset, int32_t* high_offset) {
-  const F32x16 low = F32x16::load(x);
-  const F32x16 high = F32x16::load(x + 16);
+// The greatest magnitude of a block, NaN when it holds an infinity or a NaN.
+inline float block_magnitude(F32x16 low, F32x16 high) {
   const F32x16 infinity = F32x16::set1(__builtin_inff());
   const bool finite = (lane_bits(abs(low) < infinity) & lane_bits(abs(high) < infinity)) == 0xffff;
-  const float greatest = hmax(max(abs(low), abs(high)));
-  const bool usable = finite && greatest >= kSmallestMagnitude;
-  const F32x16 inverse = F32x16::set1(usable ? 127.0f / greatest : 0.0f);
-  const F32x16 zero = F32x16::zero();
-  const I32x16 q_low = round_i32(usable ? low * inverse : zero);
-  const I32x16 q_high = round_i32(usable ? high * inverse : zero);
-  store_i8(q_low, values);
-  store_i8(q_high, values + 16);
-  const int32_t sum_low = hsum(q_low);
-  const int32_t sum_high = hsum(q_high);
-  *scale = usable ? greatest / 127.0f : finite ? 0.0f : __builtin_nanf("");
-  *scaled_sum = *scale * static_cast<float>(sum_low + sum_high);
-  *offset = -128 * (sum_low + sum_high);
-  *low_offset = -128 * sum_low;
-  *high_offset = -128 * sum_high;
+  return finite ? hmax(max(abs(low), abs(high))) : __builtin_nanf("");
+}
+
+// One block of row r of a tile of `rows` rows; `place` is where the tile has the block.
+inline void quantize_block(const float* x, int rows, int r, uint8_t* place) {
+  F32x16 low = F32x16::load(x);
+  F32x16 high = F32x16::load(x + 16);
+  const float greatest = block_magnitude(low, high);
+  float scale = greatest < kSmallestMagnitude ? 0.0f : __builtin_nanf("");
+  if (greatest >= kSmallestMagnitude) {
+    const F32x16 steps = F32x16::set1(127.0f / greatest);
+    scale = greatest / 127.0f;
+    low = low * steps;
+    high = high * steps;
+  } else {
+    low = high = F32x16::zero();
+  }
+  int32_t sum_low, sum_high;
+  store_i8(round_i32(low), round_i32(high), reinterpret_cast<int8_t*>(place) + r * kBlock, &sum_low,
+           &sum_high);
+  float* numbers = reinterpret_cast<float*>(place + rows * kBlock) + r;
+  int32_t* offsets = reinterpret_cast<int32_t*>(numbers + 2 * rows);
+  numbers[0] = scale;
+  numbers[rows] = scale * static_cast<float>(sum_low + sum_high);
+  offsets[0] = -128 * (sum_low + sum_high);
+  offsets[rows] = -128 * sum_low;
+  offsets[2 * rows] = -128 * sum_high;
 }
 
 inline void quantize_row(const float* x, int64_t k, int row, int m, uint8_t* quantised) {
@@ -64,13 +74,9 @@ inline void quantize_row(const float* x, int64_t k, int row, int m, uint8_t* qua
   const int tile = row / kMaxTileRows;
   const int left = m - tile * kMaxTileRows;
   const int rows = left < kMaxTileRows ? left : kMaxTileRows;
-  const int r = row % kMaxTileRows;
   uint8_t* place = quantised + quantised_bytes(tile * kMaxTileRows, k);
-  for (int64_t b = 0; b < blocks; ++b, place += rows * kQuantisedBlockBytes) {
-    float* numbers = reinterpret_cast<float*>(place + rows * kBlock) + r;
-    int32_t* offsets = reinterpret_cast<int32_t*>(numbers + 2 * rows);
-    quantize_block(x + b * kBlock, reinterpret_cast<int8_t*>(place) + r * kBlock, numbers, numbers + rows,
-                   offsets, offsets + rows, offsets + 2 * rows);
+  for (int64_t b = 0; b < blocks; ++b) {
+    quantize_block(x + b * kBlock, rows, row % kMaxTileRows, place + b * rows * kQuantisedBlockBytes);
   }
 }
 
