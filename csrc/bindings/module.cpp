@@ -10,6 +10,7 @@
 namespace nb = nanobind;
 
 NB_MODULE(_native, m) {
+  nb::set_leak_warnings(false);  // objects that live until the interpreter exits are no leak
   m.attr("arithmetic_version") = verispec::kArithmeticVersion;
   m.def("compiler", verispec::compiler_identity);
   m.def("cpu_features", verispec::cpu_features);

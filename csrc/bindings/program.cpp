@@ -32,8 +32,8 @@ const int32_t* checked_ids(const char* what, const Ids& ids, int expected) {
   return ids.data();
 }
 
-void run(Program& program, const Ids& tokens, const Ids& positions, const Ids& slots, const Ids& output_rows,
-         const std::vector<Rows>& inputs) {
+PassInputs checked_inputs(const Program& program, const Ids& tokens, const Ids& positions, const Ids& slots,
+                          const Ids& output_rows, const std::vector<Rows>& inputs) {
   PassInputs pass = {checked_ids("tokens", tokens, program.rows()),
                      checked_ids("positions", positions, program.rows()),
                      checked_ids("slots", slots, program.rows()),
@@ -48,8 +48,21 @@ void run(Program& program, const Ids& tokens, const Ids& positions, const Ids& s
     require_equal(where + ": width", widths[i], static_cast<int64_t>(inputs[i].shape(1)));
     pass.buffers.push_back(inputs[i].data());
   }
+  return pass;
+}
+
+void run(Program& program, const Ids& tokens, const Ids& positions, const Ids& slots, const Ids& output_rows,
+         const std::vector<Rows>& inputs) {
+  const PassInputs pass = checked_inputs(program, tokens, positions, slots, output_rows, inputs);
   nb::gil_scoped_release release;
   program.run(pass);
+}
+
+std::vector<double> time_phases(Program& program, const Ids& tokens, const Ids& positions, const Ids& slots,
+                                const Ids& output_rows, const std::vector<Rows>& inputs) {
+  const PassInputs pass = checked_inputs(program, tokens, positions, slots, output_rows, inputs);
+  nb::gil_scoped_release release;
+  return program.time_phases(pass);
 }
 
 RowsView to_numpy(const Program::View& view) {
@@ -94,6 +107,9 @@ void bind_program(nb::module_& m) {
   bind_recording(program);
   program.def("finish", &Program::finish)
       .def("run", run, nb::arg("tokens").noconvert(), nb::arg("positions").noconvert(),
+           nb::arg("slots").noconvert(), nb::arg("output_rows").noconvert(),
+           nb::arg("inputs") = std::vector<Rows>{})
+      .def("time_phases", time_phases, nb::arg("tokens").noconvert(), nb::arg("positions").noconvert(),
            nb::arg("slots").noconvert(), nb::arg("output_rows").noconvert(),
            nb::arg("inputs") = std::vector<Rows>{})
       .def_prop_ro("argmax", &Program::argmax)

@@ -1,31 +1,55 @@
 // How phases are cut into chunks. Sizes never change a result, only how well threads share the work.
 #include <algorithm>
 
-#include "execute.hpp"
 #include "phase_plan.hpp"
 
 namespace verispec {
 namespace {
 
 constexpr int64_t kLeastChunkBytes = 16 << 10;  // of weights: about a microsecond of reading
-constexpr int64_t kLeastRowElements = 4096;     // of a row-wise phase: about a microsecond of arithmetic
-constexpr int kAttentionChunksPerThread = 4;
+constexpr int kMostAttentionChunksPerThread = 4;
+constexpr int kMostAttentionRows = 32;
+constexpr int64_t kHeadSliceFloats = 4096;  // a slice of the logits that stays in the first-level cache
+constexpr int64_t kMostHeadGroups = 64;
 
 int64_t groups_of(const PackedMatrix& matrix) { return (matrix.n + kGroup - 1) / kGroup; }
 int64_t group_bytes(const PackedMatrix& matrix) {
   return static_cast<int64_t>(matrix.bytes) / groups_of(matrix);
 }
 
-// Cuts [0, groups) into chunks that shrink towards the end, so that threads finish together: each takes an
-// equal share of half of what is left, in multiples of `unit`, between `least` and `most`.
-void cut_groups(int64_t groups, int part, int64_t unit, int64_t least, int64_t most, const PassShape& shape,
-                std::vector<Chunk>& chunks) {
+// Chunks shrink towards the end, so that threads finish together: each takes an equal share of half of what
+// is left, in multiples of `unit`, between `least` and `most`.
+int64_t next_size(int64_t left, int64_t unit, int64_t least, int64_t most, const PassShape& shape) {
+  const int64_t size = std::clamp(left / (2 * shape.threads), least, std::max(least, most));
+  return (size + unit - 1) / unit * unit;
+}
+
+// Matrices of the same shape are cut alike, so that a chunk holds the same columns of all.
+void cut_together(ProgramPhase& phase, int64_t bytes, const PassShape& shape) {
+  const int64_t groups = groups_of(phase.instructions[0]->weights[0]->packed);
+  const int64_t unit = phase.instructions.size() > 1 ? kBlock / kGroup : 1;
+  const int64_t least = std::max<int64_t>(1, kLeastChunkBytes * groups / bytes);
   for (int64_t begin = 0; begin < groups;) {
-    int64_t size = std::clamp((groups - begin) / (2 * shape.threads), least, std::max(least, most));
-    size = (size + unit - 1) / unit * unit;
-    const int64_t end = std::min(groups, begin + size);
-    chunks.push_back({0, 0, part, begin, end});
+    const int64_t end = std::min(groups, begin + next_size(groups - begin, unit, least, groups, shape));
+    phase.chunks.push_back({0, 0, -1, begin, end});
     begin = end;
+  }
+}
+
+// Matrices of different shapes follow one another; a chunk ends where its matrix does.
+void cut_in_turn(ProgramPhase& phase, int64_t bytes, const PassShape& shape) {
+  const Instruction& in = *phase.instructions[0];
+  int64_t left = bytes;
+  for (size_t part = 0; part < in.weights.size(); ++part) {
+    const PackedMatrix& matrix = in.weights[part]->packed;
+    const int64_t groups = groups_of(matrix);
+    for (int64_t begin = 0; begin < groups;) {
+      const int64_t size = next_size(left, 1, kLeastChunkBytes, bytes, shape) / group_bytes(matrix);
+      const int64_t end = std::min(groups, begin + std::max<int64_t>(1, size));
+      phase.chunks.push_back({0, 0, static_cast<int>(part), begin, end});
+      left -= (end - begin) * group_bytes(matrix);
+      begin = end;
+    }
   }
 }
 
@@ -34,61 +58,56 @@ void cut_linear(ProgramPhase& phase, const PassShape& shape) {
   int64_t bytes = 0;
   bool equal = true;
   for (const auto& matrix : in.weights) {
-    bytes += group_bytes(matrix->packed);
+    bytes += groups_of(matrix->packed) * group_bytes(matrix->packed);
     equal = equal && matrix->packed.n == in.weights[0]->packed.n;
   }
-  const bool has_epilogue = phase.instructions.size() > 1;
-  const int64_t unit = has_epilogue ? kBlock / kGroup : 1;
-  if (equal) {
-    const int64_t least = std::max<int64_t>(1, kLeastChunkBytes / bytes);
-    return cut_groups(groups_of(in.weights[0]->packed), -1, unit, least, INT64_MAX, shape, phase.chunks);
-  }
-  for (size_t part = 0; part < in.weights.size(); ++part) {
-    const PackedMatrix& matrix = in.weights[part]->packed;
-    const int64_t least = std::max<int64_t>(1, kLeastChunkBytes / group_bytes(matrix));
-    cut_groups(groups_of(matrix), static_cast<int>(part), 1, least, INT64_MAX, shape, phase.chunks);
-  }
-  std::stable_sort(phase.chunks.begin(), phase.chunks.end(),
-                   [](const Chunk& a, const Chunk& b) { return a.end - a.begin > b.end - b.begin; });
+  return equal ? cut_together(phase, bytes, shape) : cut_in_turn(phase, bytes, shape);
 }
 
 void cut_head(ProgramPhase& phase, const PassShape& shape) {
   const PackedMatrix& matrix = phase.instructions[0]->weights[0]->packed;
-  const int64_t most = head_chunk_groups(shape.outputs);
+  const int64_t most = std::clamp<int64_t>(kHeadSliceFloats / kGroup / shape.outputs, 1, kMostHeadGroups);
   const int64_t least = std::min(most, std::max<int64_t>(1, kLeastChunkBytes / group_bytes(matrix)));
-  cut_groups(groups_of(matrix), 0, 1, least, most, shape, phase.chunks);
+  const int64_t groups = groups_of(matrix);
+  for (int64_t begin = 0; begin < groups;) {
+    const int64_t end = std::min(groups, begin + next_size(groups - begin, 1, least, most, shape));
+    phase.chunks.push_back({0, 0, 0, begin, end});
+    begin = end;
+  }
+}
+
+// As few row tiles as share out evenly, since every tile reads the keys and values anew.
+int attention_tiles(int kv_heads, const PassShape& shape) {
+  const int most = std::min(shape.rows, kMostAttentionChunksPerThread * shape.threads);
+  const int least = (shape.rows + kMostAttentionRows - 1) / kMostAttentionRows;
+  for (int tiles = least; tiles < most; ++tiles) {
+    if (tiles * kv_heads % shape.threads == 0) return tiles;
+  }
+  return std::max(least, most);
 }
 
 void cut_attention(ProgramPhase& phase, const PassShape& shape) {
-  const Instruction& in = *phase.instructions[0];
-  const int kv_heads = in.cache.kv_heads;
-  const int wanted = (kAttentionChunksPerThread * shape.threads + kv_heads - 1) / kv_heads;
-  const int tiles = std::clamp(wanted, 1, shape.rows);
-  for (int tile = 0; tile < tiles; ++tile) {
+  const int kv_heads = phase.instructions[0]->cache.kv_heads;
+  const int tiles = attention_tiles(kv_heads, shape);
+  for (int tile = tiles - 1; tile >= 0; --tile) {  // later rows see more keys: begin with them
     const int begin = static_cast<int>(int64_t{shape.rows} * tile / tiles);
     const int end = static_cast<int>(int64_t{shape.rows} * (tile + 1) / tiles);
     for (int head = 0; head < kv_heads; ++head) phase.chunks.push_back({begin, end, 0, head, head + 1});
   }
 }
 
-void cut_rows(ProgramPhase& phase, const std::vector<Buffer>& buffers, const PassShape& shape) {
-  int64_t elements = 0;
-  for (const Instruction* in : phase.instructions) {
-    for (BufferId id : in->reads) elements += buffers[id].width;
-    for (BufferId id : in->writes) elements += buffers[id].width;
-  }
+// Rows of one tile share cache lines, quantised and in the KV cache: two threads on one tile are slower than
+// one.
+void cut_rows(ProgramPhase& phase, const PassShape& shape) {
   const int rows = phase.instructions[0]->domain == Domain::kPass ? shape.rows : shape.outputs;
-  const int64_t useful = std::min<int64_t>(rows * elements / kLeastRowElements, 4 * shape.threads);
-  const int chunks = static_cast<int>(std::clamp<int64_t>(useful, 1, rows));
-  for (int i = 0; i < chunks; ++i) {
-    phase.chunks.push_back({static_cast<int>(int64_t{rows} * i / chunks),
-                            static_cast<int>(int64_t{rows} * (i + 1) / chunks), 0, 0, 0});
+  for (int begin = 0; begin < rows; begin += kMaxTileRows) {
+    phase.chunks.push_back({begin, std::min(begin + kMaxTileRows, rows), 0, 0, 0});
   }
 }
 
 }  // namespace
 
-void plan_chunks(ProgramPhase& phase, const std::vector<Buffer>& buffers, const PassShape& shape) {
+void plan_chunks(ProgramPhase& phase, const PassShape& shape) {
   switch (phase.instructions[0]->op) {
     case Op::kLinear:
       return cut_linear(phase, shape);
@@ -97,7 +116,7 @@ void plan_chunks(ProgramPhase& phase, const std::vector<Buffer>& buffers, const 
     case Op::kHead:
       return cut_head(phase, shape);
     default:
-      return cut_rows(phase, buffers, shape);
+      return cut_rows(phase, shape);
   }
 }
 

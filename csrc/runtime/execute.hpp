@@ -26,8 +26,9 @@ struct Frame {
   const int32_t* slots = nullptr;
   const int32_t* output_rows = nullptr;
   bool want_logits = false;
-  float* scratch = nullptr;  // a slice of the logits per worker, scratch_floats(outputs) each
-  Best* best = nullptr;      // [chunks of the head][outputs]
+  uint8_t* scratch = nullptr;  // scratch_bytes per worker
+  size_t scratch_bytes = 0;
+  Best* best = nullptr;  // [chunks of the head][outputs]
 
   int rows_of(Domain domain) const { return domain == Domain::kPass ? rows : outputs; }
   uint8_t* bytes(BufferId id) const { return base + buffers[id].offset; }
@@ -36,10 +37,28 @@ struct Frame {
   }
 };
 
-// How many groups of the head one chunk may hold, so that a slice of the logits stays in the first-level
-// cache, and the room that such a slice needs.
-int64_t head_chunk_groups(int outputs);
-int64_t scratch_floats(int outputs);
+// Where a chunk finds its buffers: shared ones in the workspace, those of this chunk alone in its worker's
+// scratch, which holds rows from row_begin on and `stride` columns from column_begin on.
+struct Place {
+  const Frame& frame;
+  uint8_t* scratch;
+  int row_begin;
+  int64_t column_begin;
+  int64_t stride;
+
+  int64_t row_stride(BufferId id) const { return frame.buffers[id].local ? stride : frame.buffers[id].width; }
+  float* at(BufferId id, int row, int64_t column) const {
+    if (!frame.buffers[id].local) return frame.row(id, row) + column;
+    return reinterpret_cast<float*>(scratch + frame.buffers[id].offset) + (row - row_begin) * stride +
+           column - column_begin;
+  }
+};
+
+// Everything of one row that a row-wise instruction computes.
+void run_row(const Place& place, const Instruction& in, int row);
+
+// Columns [begin, end) of one row of a column-wise instruction.
+void run_columns(const Place& place, const Instruction& in, int row, int64_t begin, int64_t end);
 
 void run_chunk(const Frame& frame, const ProgramPhase& phase, uint32_t chunk, int worker);
 

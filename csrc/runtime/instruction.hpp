@@ -20,11 +20,14 @@ using BufferId = int;
 enum class Domain { kPass, kOutputs };
 
 // [rows][width] float32, or those rows quantised. It is alive from the first phase that uses it to the last,
-// and two buffers share memory only when no phase uses both.
+// and two buffers share memory only when no phase uses both. A local one is alive in one phase, in which
+// every chunk uses only what it has computed itself: it has a place in each worker's scratch, where its cache
+// lines never travel between cores.
 struct Buffer {
   Domain domain = Domain::kPass;
   int64_t width = 0;
   bool quantised = false;
+  bool local = false;
   bool kept = false;  // read after the pass, or written before it
   int first_phase = -1;
   int last_phase = -1;

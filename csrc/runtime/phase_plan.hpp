@@ -20,11 +20,16 @@ std::vector<ProgramPhase> plan_phases(const std::vector<Instruction>& instructio
                                       const std::vector<Buffer>& buffers);
 
 // Fills in the chunks of a phase.
-void plan_chunks(ProgramPhase& phase, const std::vector<Buffer>& buffers, const PassShape& shape);
+void plan_chunks(ProgramPhase& phase, const PassShape& shape);
 
-// Gives every buffer an offset so that buffers alive in the same phase do not overlap; returns the bytes
-// needed.
-size_t place_buffers(const std::vector<ProgramPhase>& phases, std::vector<Buffer>& buffers,
-                     const PassShape& shape);
+struct MemoryPlan {
+  size_t shared;   // bytes of the workspace for shared buffers
+  size_t scratch;  // bytes of every worker for local ones and slices of the head
+};
+
+// Gives every buffer a place, so that buffers alive in the same phase do not overlap. Phases must have
+// chunks.
+MemoryPlan place_buffers(const std::vector<ProgramPhase>& phases, std::vector<Buffer>& buffers,
+                         const PassShape& shape);
 
 }  // namespace verispec

@@ -63,6 +63,10 @@ class Program {
   // is running.
   void run(const PassInputs& inputs);
 
+  // As run(), one phase at a time: the seconds each took, in the order of describe(). Waking the threads for
+  // each phase makes the sum a little more than what run() takes.
+  std::vector<double> time_phases(const PassInputs& inputs);
+
   // Results of the last run. A view is overwritten by the next run of any program of the workspace.
   struct View {
     std::shared_ptr<const Memory> memory;
@@ -95,6 +99,8 @@ class Program {
   void check_inputs(const PassInputs& inputs) const;
   void check_distinct(const PassInputs& inputs) const;
   void bind(const PassInputs& inputs);
+  template <typename Evaluate>
+  void run_with(const PassInputs& inputs, Evaluate evaluate);
   void reduce_argmax();
   View view(BufferId id) const;
 

@@ -1,5 +1,6 @@
 // The running half of Program: planning once, then checking, binding and evaluating a pass.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <shared_mutex>
 #include <stdexcept>
@@ -10,7 +11,7 @@
 namespace verispec {
 namespace {
 
-constexpr size_t kAlignment = 64;
+constexpr size_t kAlignment = 4096;  // no cache line or page is shared by two workers' scratch
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -50,12 +51,13 @@ void Program::finish() {
   phases_ = plan_phases(instructions_, buffers_);
   size_t head_chunks = 0;
   for (ProgramPhase& phase : phases_) {
-    plan_chunks(phase, buffers_, shape_);
+    plan_chunks(phase, shape_);
     if (phase.instructions[0]->op == Op::kHead) head_chunks = phase.chunks.size();
   }
-  scratch_offset_ = aligned(place_buffers(phases_, buffers_, shape_));
-  const size_t scratch = has_head_ ? sizeof(float) * scratch_floats(shape_.outputs) * shape_.threads : 0;
-  workspace_bytes_ = scratch_offset_ + aligned(scratch) + kAlignment;
+  const MemoryPlan plan = place_buffers(phases_, buffers_, shape_);
+  scratch_offset_ = aligned(plan.shared);
+  frame_.scratch_bytes = aligned(plan.scratch);
+  workspace_bytes_ = scratch_offset_ + frame_.scratch_bytes * shape_.threads + kAlignment;
   workspace_->reserve(workspace_bytes_);
   best_.resize(head_chunks * shape_.outputs);
   argmax_.resize(has_head_ ? shape_.outputs : 0);
@@ -104,22 +106,39 @@ void Program::bind(const PassInputs& inputs) {
   frame_.positions = inputs.positions;
   frame_.slots = inputs.slots;
   frame_.output_rows = inputs.output_rows;
-  frame_.scratch = reinterpret_cast<float*>(frame_.base + scratch_offset_);
+  frame_.scratch = frame_.base + scratch_offset_;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const size_t bytes = sizeof(float) * shape_.rows * input_widths_[i];
     std::memcpy(frame_.bytes(inputs_[i]), inputs.buffers[i], bytes);
   }
 }
 
-void Program::run(const PassInputs& inputs) {
+template <typename Evaluate>
+void Program::run_with(const PassInputs& inputs, Evaluate evaluate) {
   const Hold hold(*workspace_);
   std::shared_lock<std::shared_mutex> cache_in_use;
   if (cache_) cache_in_use = std::shared_lock<std::shared_mutex>(cache_->in_use());
   check_inputs(inputs);
   bind(inputs);
-  pool_->run(pool_phases_.data(), pool_phases_.size());
+  evaluate();
   reduce_argmax();
   has_run_ = true;
+}
+
+void Program::run(const PassInputs& inputs) {
+  run_with(inputs, [this] { pool_->run(pool_phases_.data(), pool_phases_.size()); });
+}
+
+std::vector<double> Program::time_phases(const PassInputs& inputs) {
+  std::vector<double> seconds;
+  run_with(inputs, [this, &seconds] {
+    for (const ThreadPool::Phase& phase : pool_phases_) {
+      const auto begin = std::chrono::steady_clock::now();
+      pool_->run(&phase, 1);
+      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+  });
+  return seconds;
 }
 
 // Chunks are in order of tokens, so the first of equal values has the lowest id.

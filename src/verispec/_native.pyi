@@ -171,6 +171,16 @@ class Program:
     ) -> None:
         """Evaluates the pass without the interpreter lock. RuntimeError while the workspace is in use."""
 
+    def time_phases(
+        self,
+        tokens: npt.NDArray[np.int32],
+        positions: npt.NDArray[np.int32],
+        slots: npt.NDArray[np.int32],
+        output_rows: npt.NDArray[np.int32],
+        inputs: Sequence[npt.NDArray[np.float32]] = (),
+    ) -> list[float]:
+        """As ``run``, phase by phase: the seconds each took, in the order of ``phases``."""
+
     @property
     def argmax(self) -> list[int]:
         """Of each output row: the token of the greatest logit, lowest id on a tie, before the soft-cap."""
