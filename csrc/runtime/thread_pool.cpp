@@ -127,13 +127,15 @@ void ThreadPool::start(const Phase* phase, int worker) {
     if (sleepers_.load() > 0) wake(1, kCallerBit);
     return;
   }
+  // Once the claim is published others may finish the pass, and the caller may free its phases.
+  const uint32_t chunks = phase->chunks;
   phase_ = phase;
-  pending_.store(phase->chunks, std::memory_order_relaxed);
+  pending_.store(chunks, std::memory_order_relaxed);
   const uint64_t generation = (claim_.load(std::memory_order_relaxed) >> 32) + 1;
-  claim_.store(generation << 32 | phase->chunks);
+  claim_.store(generation << 32 | chunks);
   const int sleepers = sleepers_.load();
   if (sleepers > 0) {
-    wake(static_cast<int>(std::min<uint32_t>(sleepers, phase->chunks - 1)), kWorkerBit | kCallerBit);
+    wake(static_cast<int>(std::min<uint32_t>(sleepers, chunks - 1)), kWorkerBit | kCallerBit);
   }
 }
 
