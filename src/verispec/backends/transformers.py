@@ -72,9 +72,12 @@ class TransformersBackend(BackendAdapter):
         path = Path(path)
         source = {"gguf_file": path.name} if path.is_file() else {}
         folder = path.parent if path.is_file() else path
-        model = AutoModelForCausalLM.from_pretrained(
-            str(folder), local_files_only=True, dtype=torch.float32, **source
-        )
+        try:
+            model = AutoModelForCausalLM.from_pretrained(
+                str(folder), local_files_only=True, dtype=torch.float32, **source
+            )
+        except Exception as error:  # the library's loading errors share no base
+            raise BackendError(f"{path}: transformers cannot load it: {error}") from error
         return cls(model, context)
 
     @property
@@ -136,7 +139,11 @@ class TransformersBackend(BackendAdapter):
         import torch
 
         state = self._state(sequence)
-        state.cache.crop(state.length) if state.length else setattr(state, "cache", self._new_cache())
+        excess = int(state.cache.get_seq_length()) - state.length
+        if state.length == 0:
+            state.cache = self._new_cache()
+        elif excess:
+            state.cache.crop(-excess)
         with torch.inference_mode():
             output = self._model(
                 input_ids=torch.tensor([tokens]), past_key_values=state.cache, use_cache=True

@@ -8,7 +8,7 @@ from verispec.backends.contract import BackendAdapter, chain
 from verispec.engine.pass_cost import CostTable
 
 _CONTEXTS = (16, 256)
-_ROWS = (1, 2, 4, 8, 12, 16)
+_ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 _REPEATS = 3
 
 
