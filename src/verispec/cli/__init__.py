@@ -10,7 +10,19 @@ from collections.abc import Sequence
 
 import typer
 
-from verispec.cli import capabilities, chat, conformance, demo, inspect, models, parity, pull, run, verify
+from verispec.cli import (
+    capabilities,
+    chat,
+    conformance,
+    corpus,
+    demo,
+    inspect,
+    models,
+    parity,
+    pull,
+    run,
+    verify,
+)
 from verispec.cli.output import print_error
 from verispec.errors import VerispecError
 
@@ -34,6 +46,7 @@ app.command("demo")(demo.command)
 app.command("capabilities")(capabilities.command)
 app.command("verify")(verify.command)
 app.command("parity")(parity.command)
+app.command("corpus")(corpus.command)
 app.command("conformance")(conformance.command)
 
 

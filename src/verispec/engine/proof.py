@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from verispec.artifacts.digests import file_sha256
 from verispec.engine.generation import Completion
 from verispec.errors import ContextOverflowError, OptionError, UnsupportedError
 from verispec.evidence.receipt import Evidence, Receipt
@@ -21,7 +23,7 @@ def make_receipt(model: Model, completion: Completion, include_text: bool) -> Re
     counters = completion.counters
     evidence = Evidence(
         runtime=model.backend.identity(),
-        artifacts=model.artifacts,
+        artifacts={**model.artifacts, **_drafting_artifacts(completion)},
         tokenizer=model.tokenizer.digest,
         sampling={**options.sampling.as_dict(), "seed": completion.seed},
         limits={
@@ -60,6 +62,12 @@ def make_receipt(model: Model, completion: Completion, include_text: bool) -> Re
         },
     )
     return Receipt.of(evidence, include_text=include_text)
+
+
+def _drafting_artifacts(completion: Completion) -> dict[str, str]:
+    """Role to SHA-256 of the files the drafter read."""
+    corpus = completion.options.resolution.settings.get("spec_suffix_corpus")
+    return {} if corpus is None else {"corpus": file_sha256(Path(str(corpus)))}
 
 
 class ModelReplayer:

@@ -1,0 +1,47 @@
+"""``verispec corpus``: make the corpus file that the suffix strategy can consult beside the request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from verispec.cli import generation_options as flags
+from verispec.cli.output import JsonOption, print_json, size_text
+
+
+def command(
+    model: flags.ModelArgument,
+    texts: Annotated[list[Path], typer.Argument(help="UTF-8 text files; each is one text.")],
+    output: Annotated[Path, typer.Option("--output", help="The corpus file to write.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Build a corpus from text files, bound to MODEL's tokeniser. Use it with `--spec-suffix-corpus FILE`."""
+    from verispec.artifacts.gguf import GgufFile
+    from verispec.artifacts.resolve import resolve_model
+    from verispec.drafting.suffix_corpus import build_corpus
+    from verispec.errors import OptionError
+    from verispec.text.tokenizer import Tokenizer
+
+    path = resolve_model(model).path
+    tokenizer = Tokenizer.from_gguf(GgufFile.open(path).metadata, str(path))
+    encoded = []
+    for text in texts:
+        try:
+            encoded.append(tokenizer.encode(text.read_text(encoding="utf-8"), add_bos=False))
+        except UnicodeDecodeError as error:
+            raise OptionError(f"{text}: expected UTF-8 text, found {error}") from error
+    build_corpus(output, encoded, tokenizer.digest)
+    facts = {
+        "path": str(output),
+        "texts": len(encoded),
+        "tokens": sum(map(len, encoded)),
+        "size": output.stat().st_size,
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo(
+            f"{output}: {facts['texts']} texts, {facts['tokens']} tokens, {size_text(output.stat().st_size)}"
+        )
