@@ -1,4 +1,7 @@
-"""Both models against golden values of ``transformers`` in float32 (see benchmarks/golden_logits.py)."""
+"""Both models against golden values of other implementations (made by benchmarks/golden_logits.py).
+
+``transformers`` computes in float32; llama.cpp rounds activations to int8 as the native kernels do.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,7 @@ def test_the_native_backend_writes_the_same_text(name: str, request: pytest.Fixt
     agreeing = np.mean(np.array(found.argmax) == values["argmax"])
     measured = perplexity(found.logits, tokens)
     assert abs(measured / values["perplexity"] - 1) < 0.005
+    assert abs(measured / values["llama_cpp"]["perplexity"] - 1) < 0.005
     assert agreeing > 0.95
     for row in values["rows"]:
         assert np.abs(found.logits[row["position"], row["tokens"]] - row["logits"]).max() < 0.7
