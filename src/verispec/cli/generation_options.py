@@ -83,8 +83,12 @@ def gather_options(config: Path | None, flags: Mapping[str, Any]) -> tuple[dict[
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The flat table of options in a TOML file; which names mean something is decided where they are read."""
+    """The table of options in a TOML file; which names mean something is decided where they are read."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        options = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: expected TOML, found {error}") from error
+    bias = options.get("logit_bias")
+    if isinstance(bias, dict):  # TOML has no keys but text
+        options["logit_bias"] = {int(key) if key.isdecimal() else key: value for key, value in bias.items()}
+    return options

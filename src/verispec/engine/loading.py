@@ -11,6 +11,7 @@ from verispec.artifacts.gguf import GgufFile
 from verispec.artifacts.resolve import resolve_model
 from verispec.backends.contract import BackendAdapter
 from verispec.engine.model import Model
+from verispec.engine.options import check_integer
 from verispec.engine.request_options import RequestOptions
 from verispec.errors import OptionError
 from verispec.text.chat_template import ChatTemplate
@@ -32,10 +33,15 @@ def load(
     """Loads a model by name, path, ``hf:owner/repo/file`` or ``sha256:prefix``.
 
     ``ctx`` is how many positions a sequence holds (default 4096, or the model's own limit when that is less),
-    ``threads`` how many threads a pass uses (default: the physical cores). The memory needed is checked first:
-    ``options`` are those of the generations to come: what could not run is refused before anything is allocated.
-    MemoryLimitError says what is missing. ArtifactError for a bad file, FetchError for one that is not here.
+    ``threads`` how many threads a pass uses (default: the physical cores). ``options`` are those of the generations to
+    come: what the native backend could not run is refused before anything is allocated.
+
+    The memory needed is checked first; MemoryLimitError says what is missing. ArtifactError for a bad file, FetchError
+    for one that is not here, OptionError for a value out of range.
     """
+    for name, value in (("ctx", ctx), ("threads", threads)):
+        if value is not None:
+            check_integer(name, value, 1, 2**31 - 1)
     if backend not in BACKENDS:
         raise OptionError(f"backend: expected one of {', '.join(BACKENDS)}, found {backend!r}")
     path = resolve_model(str(model)).path
@@ -52,7 +58,7 @@ def _open(
         from verispec.backends.transformers import TransformersBackend
 
         file = GgufFile.open(path)
-        return TransformersBackend.load(path, ctx or DEFAULT_CONTEXT, threads), file.metadata
+        return TransformersBackend.load(path, DEFAULT_CONTEXT if ctx is None else ctx, threads), file.metadata
     from verispec.backends.native import NativeBackend, planned_capabilities
     from verispec.backends.native_plan import plan_model
 

@@ -92,6 +92,7 @@ class Model:
     def start(self, prompt: Prompt, conversation: Conversation | None, options: dict[str, Any]) -> Generation:
         """Opens a request, on the conversation's sequence when there is one."""
         parsed = RequestOptions.parse(options, self.backend.capabilities)
+        parsed.sampling.check_vocabulary(self.backend.capabilities.vocabulary)
         context = self.backend.capabilities.context
         tokens = self.encode(prompt)
         drafter = self._drafter(parsed)

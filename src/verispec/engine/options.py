@@ -37,7 +37,7 @@ class SamplingParameters:
 
     def __post_init__(self) -> None:
         _number("temperature", self.temperature, 0.0, 100.0)
-        _integer("top_k", self.top_k, 0, 2**31 - 1)
+        check_integer("top_k", self.top_k, 0, 2**31 - 1)
         _number("top_p", self.top_p, 0.0, 1.0)
         if self.top_p == 0.0:
             raise OptionError("top_p: expected a number over 0 and at most 1, found 0")
@@ -45,15 +45,15 @@ class SamplingParameters:
         _number("repetition_penalty", self.repetition_penalty, 0.01, 100.0)
         _number("presence_penalty", self.presence_penalty, -100.0, 100.0)
         _number("frequency_penalty", self.frequency_penalty, -100.0, 100.0)
-        _integer("choice", self.choice, 0, 2**31 - 1)
+        check_integer("choice", self.choice, 0, 2**31 - 1)
         if self.seed is not None:
-            _integer("seed", self.seed, 0, 2**64 - 1)
+            check_integer("seed", self.seed, 0, 2**64 - 1)
         if self.logprobs is not None:
-            _integer("logprobs", self.logprobs, 0, MAX_ALTERNATIVES)
+            check_integer("logprobs", self.logprobs, 0, MAX_ALTERNATIVES)
         if not isinstance(self.logit_bias, Mapping):
             raise OptionError(f"logit_bias: expected token ids to numbers, found {self.logit_bias!r}")
         for token, bias in self.logit_bias.items():
-            _integer("logit_bias token", token, 0, 2**31 - 1)
+            check_integer("logit_bias token", token, 0, 2**31 - 1)
             _number(f"logit_bias[{token}]", bias, -1e9, 1e9)
 
     @property
@@ -76,6 +76,11 @@ class SamplingParameters:
         """Whether the target's own argmax is not enough."""
         return not self.greedy or self.adjusts_logits or self.logprobs is not None
 
+    def check_vocabulary(self, vocabulary: int) -> None:
+        """Raises OptionError for a biased token that the target, with ids below ``vocabulary``, does not have."""
+        for token in self.logit_bias:
+            check_integer("logit_bias token", token, 0, vocabulary - 1)
+
     def as_dict(self) -> dict[str, Any]:
         """The fields, as a receipt records them."""
         names = SamplingParameters.__slots__
@@ -94,7 +99,7 @@ class GenerationLimits:
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
-            _integer("max_tokens", self.max_tokens, 1, 2**31 - 1)
+            check_integer("max_tokens", self.max_tokens, 1, 2**31 - 1)
         for stop in self.stop:
             if not isinstance(stop, str) or not stop:
                 raise OptionError(f"stop: expected non-empty strings, found {stop!r}")
@@ -107,7 +112,8 @@ def _number(name: str, value: object, low: float, high: float) -> None:
         raise OptionError(f"{name}: expected {low:g} to {high:g}, found {value:g}")
 
 
-def _integer(name: str, value: object, low: int, high: int) -> None:
+def check_integer(name: str, value: object, low: int, high: int) -> None:
+    """Raises OptionError, naming the option, unless ``value`` is an integer from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise OptionError(f"{name}: expected an integer, found {value!r}")
     if not low <= value <= high:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from verispec.drafting.contract import Drafter
 from verispec.drafting.requirements import TargetFacts
 from verispec.drafting.resolution import Resolution, resolve, resolve_given
 from verispec.engine.options import GenerationLimits, SamplingParameters
@@ -36,10 +37,11 @@ class RequestOptions:
         options = {name: value for name, value in given.items() if value is not None}
         sampling = SamplingParameters(**{name: options.pop(name) for name in _SAMPLING & options.keys()})
         if "stop" in options:
-            stop = options["stop"]
-            options["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
+            options["stop"] = _stops(options["stop"])
         limits = GenerationLimits(**{name: options.pop(name) for name in _LIMITS & options.keys()})
         drafter = options.pop("drafter", None)
+        if drafter is not None and not isinstance(drafter, Drafter):
+            raise OptionError(f"drafter: expected a Drafter object, found {drafter!r}")
         if drafter is not None and "spec_mode" in options:
             raise OptionError("spec_mode: not read beside a drafter of the caller's own")
         mode = options.pop("spec_mode", DEFAULT_SPEC_MODE)
@@ -63,6 +65,15 @@ class RequestOptions:
                 "strict_drafter, drafter_deadline: not read by spec_mode off, which has no drafter"
             )
         return cls(sampling, limits, resolution, strict, float(deadline))
+
+
+def _stops(given: object) -> tuple[str, ...]:
+    """One stop string or several, as ``GenerationLimits`` holds and checks them."""
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, (list, tuple)):
+        raise OptionError(f"stop: expected a string or a list of strings, found {given!r}")
+    return tuple(given)
 
 
 def _unknown(name: str) -> str:
