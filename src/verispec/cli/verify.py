@@ -15,7 +15,7 @@ from verispec.errors import OptionError
 
 if TYPE_CHECKING:
     from verispec.engine.model import Model
-    from verispec.engine.proof import ModelReplayer
+    from verispec.engine.replay import ModelReplayer
 
 
 def command(
@@ -66,11 +66,14 @@ def _load_target(
     facts: Mapping[str, Any], model: str | None, threads: int | None, opened: list[Model]
 ) -> ModelReplayer:
     from verispec.engine.loading import load
-    from verispec.engine.proof import ModelReplayer
+    from verispec.engine.replay import ModelReplayer
 
     digest = facts["artifacts"].get("target", "")
     loaded = load(
-        model or f"sha256:{digest}", threads=threads, backend=str(facts["runtime"].get("backend", "native"))
+        model or f"sha256:{digest}",
+        ctx=facts["prompt"]["tokens"] + max(facts["output"]["tokens"], 1),
+        threads=threads,
+        backend=str(facts["runtime"].get("backend", "native")),
     )
     opened.append(loaded)
     return ModelReplayer(loaded)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from verispec.backends.contract import BackendAdapter, chain
+from verispec.drafting.options import DRAFT_MAX, DRAFT_MIN, DRAFT_POLICY
 from verispec.drafting.resolution import Resolution, availability
 from verispec.drafting.strategies import DrafterMaker
 from verispec.engine.adaptive_width import AdaptiveWidth
@@ -118,7 +119,15 @@ class Model:
 
     def receipt(self, completion: Completion, include_text: bool = False) -> Receipt:
         """The receipt of one of this model's answers; ``include_text`` stores prompt and answer in it."""
-        return make_receipt(self, completion, include_text)
+        policy = completion.options.resolution.settings.get(DRAFT_POLICY.name)
+        return make_receipt(
+            completion,
+            runtime=self.backend.identity(),
+            artifacts=self.artifacts,
+            tokenizer=self.tokenizer.digest,
+            pass_costs=self.pass_costs() if policy == AdaptiveWidth.name else None,
+            include_text=include_text,
+        )
 
     def _drafter(self, options: RequestOptions) -> GuardedDrafter:
         resolution = options.resolution
@@ -137,8 +146,8 @@ class Model:
 
     def _policy(self, resolution: Resolution) -> WidthPolicy:
         settings = resolution.settings
-        widths = int(settings["spec_draft_max"]), int(settings["spec_draft_min"])
-        if settings["spec_draft_policy"] == FixedWidth.name:
+        widths = int(settings[DRAFT_MAX.name]), int(settings[DRAFT_MIN.name])
+        if settings[DRAFT_POLICY.name] == FixedWidth.name:
             return FixedWidth(*widths)
         return AdaptiveWidth(self.pass_costs(), *widths)
 
