@@ -42,8 +42,7 @@ def command(
     from verispec.cli.streaming import show, summary
     from verispec.engine.loading import load
 
-    with load(model, options=options, **loading) as loaded:
-        conversation = loaded.conversation()
+    with load(model, options=options, **loading) as loaded, loaded.conversation() as conversation:
         if system is not None:
             conversation.messages.append({"role": "system", "content": system})
         while (text := _read()) is not None:

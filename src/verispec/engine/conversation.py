@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
+from verispec.backends.contract import BackendAdapter
 from verispec.engine.generation import Generation
 from verispec.engine.request import Request
 from verispec.errors import OptionError
-
-if TYPE_CHECKING:
-    from verispec.engine.model import Model
 
 
 class Conversation:
@@ -20,9 +19,17 @@ class Conversation:
     one a fresh sequence would give.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(
+        self,
+        backend: BackendAdapter,
+        lock: AbstractContextManager[Any],
+        start: Callable[[Sequence[dict[str, str]], Conversation, dict[str, Any]], Generation],
+    ) -> None:
+        """``start`` opens a generation on this conversation's sequence; ``lock`` guards ``backend``."""
         self.messages: list[dict[str, str]] = []
-        self._model = model
+        self._backend = backend
+        self._lock = lock
+        self._start = start
         self._sequence: int | None = None
         self._evaluated: list[int] = []
         self._answering = False
@@ -30,7 +37,7 @@ class Conversation:
     def send(self, text: str, role: str = "user", **options: Any) -> Generation:
         """Adds a message and streams the answer; ``add_answer`` takes it into the conversation."""
         messages = [*self.messages, {"role": role, "content": text}]
-        generation = self._model.start(messages, self, options)
+        generation = self._start(messages, self, options)
         self.messages = messages
         return generation
 
@@ -44,7 +51,7 @@ class Conversation:
             raise OptionError(
                 "conversation: expected the last answer to be finished or closed, found it running"
             )
-        backend = self._model.backend
+        backend = self._backend
         if self._sequence is None:
             self._sequence = backend.open_sequence()
         shared = 0
@@ -64,8 +71,15 @@ class Conversation:
         self._answering = False
 
     def close(self) -> None:
-        """Gives the sequence back."""
-        if self._sequence is not None:
-            self._model.backend.close_sequence(self._sequence)
-            self._sequence = None
-            self._evaluated = []
+        """Gives the sequence back: the backend has a few, and an open conversation holds one."""
+        with self._lock:
+            if self._sequence is not None:
+                self._backend.close_sequence(self._sequence)
+                self._sequence = None
+                self._evaluated = []
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -88,7 +88,7 @@ class Model:
 
     def conversation(self) -> Conversation:
         """A conversation that keeps the target's state of everything said so far."""
-        return Conversation(self)
+        return Conversation(self.backend, self._lock, self.start)
 
     def start(self, prompt: Prompt, conversation: Conversation | None, options: dict[str, Any]) -> Generation:
         """Opens a request, on the conversation's sequence when there is one."""
