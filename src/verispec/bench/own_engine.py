@@ -10,6 +10,7 @@ from verispec.backends.contract import chain
 from verispec.bench.subject import DecodeRun, Subject
 from verispec.engine.model import Model
 
+ENGINE = "verispec"
 LOGITS_OF_NONE: range = range(0)
 
 
@@ -18,8 +19,10 @@ class OwnEngine(Subject):
 
     def __init__(self, model: Model, name: str = "verispec", **options: Any) -> None:
         self.name = name
+        self.engine = ENGINE
         self.model = model
         self.options = options or {"spec_mode": "off"}
+        self.speculates = self.options["spec_mode"] != "off"
 
     def describe(self) -> Mapping[str, Any]:
         return {**self.model.backend.identity(), **self.options}

@@ -41,6 +41,9 @@ class Writer(ABC):
 
     name: str
     """Engine and configuration, as a table shows it."""
+    engine: str
+    """The engine alone: ``verispec``, or a peer of the catalogue."""
+    speculates: bool
 
     @abstractmethod
     def describe(self) -> Mapping[str, Any]:

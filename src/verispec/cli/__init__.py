@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from verispec.cli import (
+    bench,
     capabilities,
     chat,
     conformance,
@@ -48,6 +49,7 @@ app.command("verify")(verify.command)
 app.command("parity")(parity.command)
 app.command("corpus")(corpus.command)
 app.command("conformance")(conformance.command)
+app.add_typer(bench.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -21,6 +21,7 @@ class Configuration:
     label: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     arguments: Sequence[str] = ()
+    speculates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def _ngram(label: str, kind: str, **values: int) -> Configuration:
     flags = [
         part for name, value in values.items() for part in (f"--spec-{name.replace('_', '-')}", str(value))
     ]
-    return Configuration(label, arguments=("--spec-type", kind, *flags))
+    return Configuration(label, arguments=("--spec-type", kind, *flags), speculates=True)
 
 
 NGRAM_MODES = (
@@ -75,8 +76,12 @@ PEERS = {
             "pip install torch transformers gguf",
             (
                 Configuration("float32, off", {"dtype": "float32"}),
-                Configuration("float32, prompt lookup 10", {"dtype": "float32", "lookup": 10}),
-                Configuration("bfloat16, prompt lookup 10", {"dtype": "bfloat16", "lookup": 10}),
+                Configuration(
+                    "float32, prompt lookup 10", {"dtype": "float32", "lookup": 10}, speculates=True
+                ),
+                Configuration(
+                    "bfloat16, prompt lookup 10", {"dtype": "bfloat16", "lookup": 10}, speculates=True
+                ),
             ),
         ),
     )

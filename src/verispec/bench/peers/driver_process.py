@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,29 +18,31 @@ STOP_SECONDS = 10.0
 class DriverProcess(Subject):
     """A subject that another interpreter runs.
 
-    ``engine`` is a module in ``drivers``; ``settings`` are what its engine is made with, ``environment``
-    is added to the process's own. Raises BackendError, with the end of what the peer printed, when it fails.
+    ``module`` is one of ``drivers``; ``settings`` are what its engine is made with. Raises BackendError, with the
+    end of what the peer printed, when it fails.
     """
 
     def __init__(
         self,
         name: str,
-        python: str,
         engine: str,
+        speculates: bool,
+        python: str,
+        module: str,
         model: str,
         settings: Mapping[str, Any],
-        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
-        self._settings = {**settings, **({"environment": dict(environment)} if environment else {})}
+        self.engine = engine
+        self.speculates = speculates
+        self._settings = dict(settings)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         with resources.as_file(resources.files(__package__) / "drivers") as drivers:
             self._process = subprocess.Popen(
-                [python, str(drivers), engine],
+                [python, str(drivers), module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
-                env={**os.environ, **(environment or {})},
                 text=True,
             )
             try:

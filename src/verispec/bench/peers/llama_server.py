@@ -27,10 +27,13 @@ POLL_SECONDS = 0.02
 class LlamaServer(Writer):
     """One configuration of a llama-server binary. ``arguments`` are its own command line flags."""
 
+    engine = "llama-server"
+
     def __init__(
         self, name: str, binary: str, model: str, context: int, threads: int, arguments: Sequence[str] = ()
     ) -> None:
         self.name = name
+        self.speculates = "--spec-type" in arguments
         self._arguments = list(arguments)
         fixed = ["-m", model, "-c", str(context), "-t", str(threads), "-tb", str(threads), "-np", "1"]
         self._command = [binary, *fixed, "--host", "127.0.0.1", *self._arguments]

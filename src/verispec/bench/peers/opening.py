@@ -43,5 +43,12 @@ def _open(location: PeerLocation, target: PeerTarget, configuration: Configurati
         return LlamaServer(
             name, location.program, target.model, target.context, target.threads, configuration.arguments
         )
-    settings = {"context": target.context, "threads": target.threads, **configuration.settings}
-    return DriverProcess(name, location.program, location.kind.engine, target.model, settings)
+    return DriverProcess(
+        name,
+        location.kind.name,
+        configuration.speculates,
+        location.program,
+        location.kind.engine,
+        target.model,
+        {"context": target.context, "threads": target.threads, **configuration.settings},
+    )
