@@ -9,6 +9,7 @@ import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.output import JsonOption, print_json, size_text
+from verispec.cli.text_file import read_text
 
 
 def command(
@@ -21,17 +22,11 @@ def command(
     from verispec.artifacts.gguf import GgufFile
     from verispec.artifacts.resolve import resolve_model
     from verispec.drafting.suffix_corpus import build_corpus
-    from verispec.errors import OptionError
     from verispec.text.tokenizer import Tokenizer
 
     path = resolve_model(model).path
     tokenizer = Tokenizer.from_gguf(GgufFile.open(path).metadata, str(path))
-    encoded = []
-    for text in texts:
-        try:
-            encoded.append(tokenizer.encode(text.read_text(encoding="utf-8"), add_bos=False))
-        except UnicodeDecodeError as error:
-            raise OptionError(f"{text}: expected UTF-8 text, found {error}") from error
+    encoded = [tokenizer.encode(read_text(text), add_bos=False) for text in texts]
     build_corpus(output, encoded, tokenizer.digest)
     facts = {
         "path": str(output),

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from verispec.cli.text_file import read_text
 from verispec.errors import OptionError
 
 ModelArgument = Annotated[
@@ -85,8 +86,8 @@ def gather_options(config: Path | None, flags: Mapping[str, Any]) -> tuple[dict[
 def read_config(path: Path) -> dict[str, Any]:
     """The table of options in a TOML file; which names mean something is decided where they are read."""
     try:
-        options = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        options = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
         raise OptionError(f"{path}: expected TOML, found {error}") from error
     bias = options.get("logit_bias")
     if isinstance(bias, dict):  # TOML has no keys but text

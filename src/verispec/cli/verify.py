@@ -11,6 +11,7 @@ import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.output import JsonOption, print_json
+from verispec.cli.text_file import read_text
 from verispec.errors import OptionError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _load_target(
 def _read_prompt(path: Path | None) -> Any:
     if path is None:
         return None
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     if path.suffix != ".json":
         return text
     try:

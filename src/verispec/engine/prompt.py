@@ -33,6 +33,8 @@ def encode_prompt(
 def _encode(prompt: Prompt, tokenizer: Tokenizer, template: ChatTemplate | None) -> list[int]:
     if isinstance(prompt, str):
         return tokenizer.encode(prompt)
+    if not isinstance(prompt, Sequence):
+        raise OptionError(f"prompt: expected text, messages or token ids, found {prompt!r}")
     entries: list[Any] = list(prompt)
     if entries and all(isinstance(message, Mapping) for message in entries):
         if template is None:
