@@ -14,10 +14,9 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Show every strategy with its status on MODEL, the reason where it cannot run, and what would make it work."""
-    from verispec.engine.loading import load
+    from verispec.engine.loading import DEFAULT_BACKEND, load
 
-    given = {"ctx": ctx, "threads": threads, "backend": backend}
-    with load(model, **{name: value for name, value in given.items() if value is not None}) as loaded:  # type: ignore[arg-type]
+    with load(model, ctx=ctx, threads=threads, backend=backend or DEFAULT_BACKEND) as loaded:
         matrix = loaded.capabilities()
         identity = loaded.backend.identity()
     if as_json:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.output import JsonOption, print_json
+
+if TYPE_CHECKING:
+    from verispec.engine.generation import Completion
+    from verispec.engine.prompt import Prompt
 
 PROMPT = (
     "Correct the spelling mistakes in this text and write the whole text again:\n\n"
@@ -42,13 +46,13 @@ def command(
     if model in CATALOG and not Store().has_named(model):
         fetch(model)
     with load(model, threads=threads) as loaded:
-        asked: object = prompt if loaded.template is None else [{"role": "user", "content": prompt}]
-        loaded.generate(asked, max_tokens=8, spec_mode=spec_mode)  # type: ignore[arg-type]  # captures the passes
+        asked: Prompt = prompt if loaded.template is None else [{"role": "user", "content": prompt}]
+        loaded.generate(asked, max_tokens=8, spec_mode=spec_mode)  # captures the passes
         answers = {}
         for mode in ("off", spec_mode):
             if not as_json:
                 typer.secho(f"\n--- spec_mode {mode}", bold=True)
-            answers[mode] = show(loaded.stream(asked, max_tokens=max_tokens, spec_mode=mode), quiet=as_json)  # type: ignore[arg-type]
+            answers[mode] = show(loaded.stream(asked, max_tokens=max_tokens, spec_mode=mode), quiet=as_json)
         off, on = answers["off"], answers[spec_mode]
         loaded.receipt(on, include_text=True).write(receipt)
     identical = (off.tokens, off.text, off.finish_reason) == (on.tokens, on.text, on.finish_reason)
@@ -61,11 +65,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _print_comparison(identical: bool, off: object, on: object, receipt: Path) -> None:
-    from verispec.engine.generation import Completion
-
-    assert isinstance(off, Completion)
-    assert isinstance(on, Completion)
+def _print_comparison(identical: bool, off: Completion, on: Completion, receipt: Path) -> None:
     rates = off.timings.tokens_per_second, on.timings.tokens_per_second
     typer.echo("")
     typer.secho(f"identical         {'yes' if identical else 'NO'}", bold=True)

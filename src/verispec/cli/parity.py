@@ -10,6 +10,7 @@ import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.output import JsonOption, print_json
+from verispec.cli.text_file import read_text
 from verispec.errors import OptionError
 
 
@@ -38,11 +39,10 @@ def command(
     """Compare token ids, text, logprobs and finish reason of every combination with `off`; exit 1 on a difference."""
     from verispec.cli.progress import CountBar
     from verispec.conformance.parity import run_parity
-    from verispec.engine.loading import load
+    from verispec.engine.loading import DEFAULT_BACKEND, load
 
     listed = [name.strip() for name in strategies.split(",") if name.strip()]
-    given = {"ctx": ctx, "threads": threads, "backend": backend}
-    with load(model, **{name: value for name, value in given.items() if value is not None}) as loaded:  # type: ignore[arg-type]
+    with load(model, ctx=ctx, threads=threads, backend=backend or DEFAULT_BACKEND) as loaded:
         texts = read_prompts(prompts, chat=loaded.template is not None and not raw)
         with CountBar("parity") as bar:
             report = run_parity(
@@ -86,7 +86,7 @@ def _numbers(name: str, text: str, kind: type) -> list[Any]:
 def read_prompts(path: Path, chat: bool) -> list[Any]:
     """Prompts of a file: plain lines, or JSON objects with ``prompt`` or ``messages``."""
     prompts: list[Any] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         if not line.strip():
             continue
         prompt: Any = line

@@ -53,6 +53,9 @@ def summary(completion: Completion) -> str:
         f"finish {completion.finish_reason}",
         f"seed {completion.seed}",
     ]
+    unread = completion.options.resolution.unread
+    if unread:
+        parts.append(f"not read by it: {' '.join(unread)}")
     if completion.faults:
         parts.append(f"{len(completion.faults)} drafter faults")
     return ", ".join(parts)
@@ -68,6 +71,7 @@ def completion_dict(completion: Completion) -> dict[str, Any]:
         "prompt_tokens": len(completion.prompt_tokens),
         "seed": completion.seed,
         "strategy": completion.strategy,
+        "unread_options": list(completion.options.resolution.unread),
         "passes": completion.passes,
         "drafted": completion.drafted,
         "accepted": completion.accepted,

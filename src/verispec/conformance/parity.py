@@ -61,8 +61,9 @@ def run_parity(
 ) -> ParityReport:
     """Generates every combination and compares token ids, text, logprobs and finish reason with ``off``.
 
-    ``sampling`` holds further sampling parameters, the same for every case. Greedy cases run with one seed only: the
-    seed cannot matter there.
+    Every proposed token is evaluated (policy ``fixed``), so that the widths are met and the cases are the same whenever
+    they run; an adaptive width would go by this machine's speed. ``sampling`` holds further sampling parameters, the
+    same for every case. Greedy cases run with one seed only: the seed cannot matter there.
     """
     report = ParityReport()
     variants = [(strategy, width) for strategy in strategies for width in widths]
@@ -75,7 +76,8 @@ def run_parity(
             reference = model.generate(prompt, spec_mode="off", **options)
             for strategy, width in variants:
                 case = Case(index, strategy, width, seed, temperature, logprobs)
-                found = model.generate(prompt, spec_mode=strategy, spec_draft_max=width, **options)
+                speculation = {"spec_mode": strategy, "spec_draft_max": width, "spec_draft_policy": "fixed"}
+                found = model.generate(prompt, **speculation, **options)
                 _judge(report, model, case, reference, found)
                 progress(report.cases, total)
     return report

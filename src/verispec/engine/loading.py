@@ -19,7 +19,8 @@ from verispec.text.tokenizer import Tokenizer
 
 DEFAULT_MODEL = "smollm2-135m"
 DEFAULT_CONTEXT = 4096
-BACKENDS = ("native", "transformers")
+DEFAULT_BACKEND = "native"
+BACKENDS = (DEFAULT_BACKEND, "transformers")
 
 
 def load(
@@ -27,7 +28,7 @@ def load(
     *,
     ctx: int | None = None,
     threads: int | None = None,
-    backend: str = "native",
+    backend: str = DEFAULT_BACKEND,
     options: Mapping[str, Any] | None = None,
 ) -> Model:
     """Loads a model by name, path, ``hf:owner/repo/file`` or ``sha256:prefix``.
