@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from verispec.artifacts.inspect import Inspection
+    from verispec.backends.native_plan import ModelPlan
 
 
 def command(
@@ -27,34 +28,40 @@ def command(
 
     path = resolve_model(model).path
     inspection = inspect_file(path)
-    obstacles = inspection.faults or find_obstacles(path)
+    plan, obstacles = (None, inspection.faults) if inspection.faults else plan_run(path)
     if as_json:
-        print_json({**inspection.as_dict(), "runs": not obstacles, "obstacles": obstacles})
+        verdict = {"runs": not obstacles, "obstacles": obstacles, "memory": memory_dict(plan)}
+        print_json({**inspection.as_dict(), **verdict})
         return
     show_summary(inspection)
     show_types(inspection)
     if tensors:
         show_tensors(inspection)
-    show_verdict(obstacles)
+    show_verdict(plan, obstacles)
 
 
-def find_obstacles(path: Path) -> list[str]:
-    """Why verispec cannot run the file: its graph, its tensors or its tokeniser; nothing when it can."""
-    from verispec.artifacts.gguf import GgufFile
+def plan_run(path: Path) -> tuple[ModelPlan | None, list[str]]:
+    """What running the file would take, or why verispec cannot run it: its graph, tensors or tokeniser."""
+    from verispec.backends.native_plan import plan_decoder, plan_model
     from verispec.errors import ArtifactError
-    from verispec.models.hyperparameters import read_hyperparameters
-    from verispec.models.tensors import EMBEDDING, check_tensors
     from verispec.text.tokenizer import Tokenizer
 
-    with GgufFile.open(path) as file:
-        try:
-            embedding = file.tensors.get(EMBEDDING)
-            vocabulary = embedding.shape[0] if embedding else 0
-            check_tensors(path, read_hyperparameters(path, file.metadata, vocabulary), file.tensors)
-            Tokenizer.from_gguf(file.metadata, str(path))
-        except ArtifactError as error:
-            return [f"{error.where}: expected {error.expected}, found {error.found}"]
-    return []
+    try:
+        plan = plan_model(path)
+        plan_decoder(plan)
+        Tokenizer.from_gguf(plan.file.metadata, str(path))
+    except ArtifactError as error:
+        return None, [f"{error.where}: expected {error.expected}, found {error.found}"]
+    return plan, []
+
+
+def memory_dict(plan: ModelPlan | None) -> dict[str, int] | None:
+    """Bytes by purpose, and the context and sequences they are for; None for a file that does not run."""
+    if plan is None:
+        return None
+    need, limits = plan.need, plan.limits
+    room = {"context": limits.context, "sequences": limits.sequences}
+    return {"weights": need.weights, "cache": need.cache, "workspace": need.workspace, **room}
 
 
 def show_summary(inspection: Inspection) -> None:
@@ -110,8 +117,10 @@ def show_tensors(inspection: Inspection) -> None:
     )
 
 
-def show_verdict(obstacles: list[str]) -> None:
-    if not obstacles:
+def show_verdict(plan: ModelPlan | None, obstacles: list[str]) -> None:
+    if plan is not None:
+        room = f"a context of {plan.limits.context} and {plan.limits.sequences} sequences"
+        typer.echo(f"{'memory:':15}{plan.need.describe()}, for {room}")
         typer.secho("runs: yes, on the native backend", fg=typer.colors.GREEN)
     for obstacle in obstacles:
         typer.secho(f"runs: no; {printable(obstacle)}", fg=typer.colors.RED)
