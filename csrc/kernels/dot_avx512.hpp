@@ -6,8 +6,9 @@
 namespace verispec::VERISPEC_ISA_NS {
 
 constexpr int kDotRows = 16;  // rows that share one reading of the codes
-// Groups of outputs read side by side for `rows` rows, as far as the totals fit in registers. Several streams
-// keep more cache lines in flight than one, whose prefetching starts anew at every page: measured 15% faster.
+// Groups of outputs read side by side for `rows` rows, as far as their totals fit in registers. Several
+// streams keep more cache lines in flight than one, whose prefetching starts anew at every page: measured 15%
+// faster.
 constexpr int streams_for(int rows) { return rows <= 4 ? 4 : rows <= 8 ? 2 : 1; }
 
 template <int kMaxCode, int kShift, bool kCentred>

@@ -20,40 +20,54 @@ struct LinearJob {
   int64_t ld;
 };
 
-// Groups [begin, end) for M rows of a tile: in streams as long as there are groups for all of them, then
-// singly.
-template <WeightType T, int M>
-inline void quantised_groups(const LinearJob& job, int64_t begin, int64_t end, const uint8_t* tile,
-                             int tile_rows, int first, int64_t row) {
-  constexpr int kStreams = streams_for(M);
-  const int64_t blocks = job.w.k / kBlock;
-  float* out = job.out + row * job.ld;
-  F32x16 sums[kStreams * M];
+// A stream shorter than this spends too much of its length before its prefetching has caught up.
+constexpr int64_t kLeastStreamBytes = 16 << 10;
+
+// Rows first + m (m < M) of a tile of `tile_rows` rows; `row` is their first row in the output.
+struct TileRows {
+  const uint8_t* tile;
+  int tile_rows;
+  int first;
+  int64_t row;
+};
+
+// The groups from `begin` on in kStreams equal runs read side by side, as far as that goes before `end`;
+// returns the first group left over.
+template <WeightType T, int M, int kStreams>
+inline int64_t stream_groups(const LinearJob& job, int64_t begin, int64_t end, const TileRows& rows) {
   const int64_t each = (end - begin) / kStreams;
+  F32x16 sums[kStreams * M];
   for (int64_t g = begin; g < begin + each; ++g) {
-    quantised_rows<T, M, kStreams>(job.w.data + g * job.group_bytes, each * job.group_bytes, blocks, tile,
-                                   tile_rows, first, sums);
+    quantised_rows<T, M, kStreams>(job.w.data + g * job.group_bytes, each * job.group_bytes, job.w.k / kBlock,
+                                   rows.tile, rows.tile_rows, rows.first, sums);
     for (int s = 0; s < kStreams; ++s) {
-      store_outputs(sums + s * M, M, g + s * each, job.w.n, job.bias, out, job.ld);
+      store_outputs(sums + s * M, M, g + s * each, job.w.n, job.bias, job.out + rows.row * job.ld, job.ld);
     }
   }
-  if constexpr (kStreams > 1) {
-    for (int64_t g = begin + kStreams * each; g < end; ++g) {
-      quantised_rows<T, M, 1>(job.w.data + g * job.group_bytes, 0, blocks, tile, tile_rows, first, sums);
-      store_outputs(sums, M, g, job.w.n, job.bias, out, job.ld);
-    }
+  return begin + kStreams * each;
+}
+
+// Groups [begin, end) for M rows of a tile.
+template <WeightType T, int M>
+inline void quantised_groups(const LinearJob& job, int64_t begin, int64_t end, const TileRows& rows) {
+  constexpr int kStreams = streams_for(M);
+  if constexpr (kStreams >= 4) {
+    if ((end - begin) / 4 * job.group_bytes >= kLeastStreamBytes)
+      begin = stream_groups<T, M, 4>(job, begin, end, rows);
   }
+  if constexpr (kStreams >= 2) begin = stream_groups<T, M, 2>(job, begin, end, rows);
+  stream_groups<T, M, 1>(job, begin, end, rows);
 }
 
 template <WeightType T, int M = kDotRows>
 inline void quantised_groups_of(int count, const LinearJob& job, int64_t begin, int64_t end,
-                                const uint8_t* tile, int tile_rows, int first, int64_t row) {
+                                const TileRows& rows) {
   if constexpr (M == 1) {
-    quantised_groups<T, 1>(job, begin, end, tile, tile_rows, first, row);
+    quantised_groups<T, 1>(job, begin, end, rows);
   } else if (count == M) {
-    quantised_groups<T, M>(job, begin, end, tile, tile_rows, first, row);
+    quantised_groups<T, M>(job, begin, end, rows);
   } else {
-    quantised_groups_of<T, M - 1>(count, job, begin, end, tile, tile_rows, first, row);
+    quantised_groups_of<T, M - 1>(count, job, begin, end, rows);
   }
 }
 
@@ -74,7 +88,7 @@ inline void quantised_tile(const LinearJob& job, int64_t group, const Activation
   const int step = rows_per_part(rows);
   for (int first = 0; first < rows; first += step) {
     const int count = rows - first < step ? rows - first : step;
-    quantised_groups_of<T>(count, job, group, group + 1, tile, rows, first, row + first);
+    quantised_groups_of<T>(count, job, group, group + 1, {tile, rows, first, row + first});
   }
 }
 
@@ -86,7 +100,7 @@ void linear_quantised(const PackedMatrix& w, int m, const Activations& in, int64
   const int64_t units = (blocks + kShape.unit_blocks - 1) / kShape.unit_blocks;
   const LinearJob job = {w, units * kShape.unit_bytes(), bias, out, ld};
   if (m <= kDotRows) {
-    return quantised_groups_of<T>(m, job, group_begin, group_end, in.quantised, m, 0, 0);
+    return quantised_groups_of<T>(m, job, group_begin, group_end, {in.quantised, m, 0, 0});
   }
   for (int panel = 0; panel < m; panel += kPanelRows) {
     const int end = m - panel < kPanelRows ? m : panel + kPanelRows;
