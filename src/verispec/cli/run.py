@@ -10,6 +10,7 @@ import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.output import JsonOption, print_json
+from verispec.errors import OptionError
 
 
 def command(
@@ -51,6 +52,8 @@ def command(
     """Answer one prompt. The text is the same whatever the strategy; only the speed differs."""
     given = {name: value for name, value in locals().items() if name not in _OWN}
     loading, options = flags.gather_options(config, given)
+    if include_text and receipt is None:
+        raise OptionError("include-text: not read without --receipt FILE")
     text = prompt if prompt is not None else sys.stdin.read()
     answer(model, text, raw, loading, options, receipt, include_text, as_json)
 
@@ -68,6 +71,7 @@ def answer(
     include_text: bool,
     as_json: bool,
 ) -> None:
+    """Loads the model, shows its answer as it is written, and writes the receipt where one is wanted."""
     from verispec.cli.streaming import completion_dict, show, summary
     from verispec.engine.loading import load
 
