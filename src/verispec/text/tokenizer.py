@@ -57,12 +57,8 @@ class Tokenizer:
         return self.vocabulary.special.get("bos")
 
     @property
-    def eos_id(self) -> int | None:
-        """The file's own end token; ``eos_ids`` holds every token that ends a generation."""
-        return self.vocabulary.special.get("eos")
-
-    @property
     def eos_ids(self) -> frozenset[int]:
+        """Every token that ends a generation."""
         return self.vocabulary.end_ids
 
     @property
