@@ -5,9 +5,8 @@
 //   otherwise: sum of code * activation                                       (kShift is 0)
 // where code <= kMaxCode and |activation| <= 127. Types whose zero is a code (8, 16, 32 or 128) are thus
 // brought to the one centre 128, whose correction, -128 * (sum of activations), quantize_row has ready.
-//   kPlaceCodes - the shift at which the caller must deliver the codes: a shift costs nothing while nibbles
-//   are
-//                 unpacked, but a path may want small codes instead;
+//   kPlaceCodes - the shift at which the caller must deliver the codes: free while nibbles are unpacked, but
+//   a path may want small codes instead;
 //   prepare(codes) - whatever the path derives from codes alone, shared by the rows;
 //   start(offset), add<i>(prepared, activations), finish(offset) - quad i = 0, 1, ... of the block in order.
 //

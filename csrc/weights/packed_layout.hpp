@@ -6,13 +6,14 @@
 //   block  : codes, then the plane of high bits where the type has one.
 // Codes are unsigned. Quad i of a block (i = 0..7) is 64 bytes: byte 4 * lane + c is column 4 * i + c of
 // `lane`, so one 4-byte broadcast of activations meets 16 output rows and no horizontal sum is needed.
-//   8-bit    : quads 0..7, 512 bytes.
-//   4-bit    : 4 vectors of 64 bytes, vector j has quad 2j in the low nibbles and quad 2j + 1 in the high
-//   ones. 5-bit    : as 4-bit, and 64 bytes whose bit i of byte p is bit 4 of byte p of quad i. 6-bit    : as
-//   4-bit, and 2 x 64 bytes; bits 2i, 2i+1 of byte p of plane h are bits 4, 5 of byte p of quad 4h + i.
+//   8-bit: quads 0..7, 512 bytes.
+//   4-bit: 4 vectors of 64 bytes; vector j has quad 2j in the low nibbles, quad 2j + 1 in the high ones.
+//   5-bit: as 4-bit, then 64 bytes: bit i of byte p is bit 4 of byte p of quad i.
+//   6-bit: as 4-bit, then 2 x 64 bytes: bits 2i, 2i+1 of byte p of half h are bits 4, 5 of quad 4h + i.
 // Headers and blocks are multiples of 64 bytes, so every vector is aligned when the matrix is. A last unit
-// that has fewer blocks than `unit_blocks` is padded with zeros. Float types have no units: column after
-// column, 16 lanes each, the group padded to 64 bytes.
+// that has fewer blocks than `unit_blocks` is padded with zeros.
+//
+// Float types have no units: column after column, 16 lanes each, the group padded to 64 bytes.
 #pragma once
 
 #include <cstddef>
