@@ -23,7 +23,7 @@ import numpy.typing as npt
 DATA = Path(__file__).parent.parent / "tests" / "data"
 TEXT = DATA / "golden_text.txt"
 TOP = 8
-STEP = 61
+STEP = 29
 """Distance of the positions whose greatest logits are kept."""
 LLAMA_CPP_BATCH = 32
 """Rows a decode; llama-cpp-python 0.3.36 crashes when it keeps the logits of larger ones."""
