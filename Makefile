@@ -61,7 +61,7 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "matplotlib>=3.8" "scipy>=1.12"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "matplotlib>=3.8"
 	touch $@
 
 locked-build: $(VENV)/.installed
