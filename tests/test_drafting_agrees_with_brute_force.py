@@ -48,8 +48,8 @@ def test_suffix_follows_the_longest_match_by_frequency(text: list[int], min_matc
         confidences.append(copy_confidence(count, len(places), longest))
         context.append(token)
     proposal = drafter.propose(6)
-    assert proposal.tokens == tokens
-    assert proposal.confidences == pytest.approx(confidences, rel=1e-12)
+    assert list(proposal.tokens) == tokens
+    assert list(proposal.confidences) == pytest.approx(confidences, rel=1e-12)
 
 
 @given(text=TEXTS)
@@ -62,8 +62,8 @@ def test_prompt_lookup_copies_the_latest_of_the_longest_matches(text: list[int])
     while copied and len(copied) < 6:
         copied += copied
     proposal = drafter.propose(6)
-    assert proposal.tokens == copied[:6]
-    assert proposal.confidences == [copy_confidence(1, 1, longest + i) for i in range(len(proposal))]
+    assert list(proposal.tokens) == copied[:6]
+    assert list(proposal.confidences) == [copy_confidence(1, 1, longest + i) for i in range(len(proposal))]
 
 
 def test_prompt_lookup_can_prefer_the_frequent_continuation() -> None:

@@ -49,10 +49,10 @@ def open_corpus(path: Path, texts: list[list[int]]) -> SuffixCorpus:
 def test_continues_a_text_to_its_end_and_no_further(tmp_path: Path) -> None:
     corpus = open_corpus(tmp_path / "corpus", [[1, 2, 3, 4, 5], [9, 8, 7]])
     assert corpus.propose([0, 1, 2], 9, 1, 0.0).tokens == [3, 4, 5]
-    assert corpus.propose([9, 8, 7], 9, 1, 0.0).tokens == []
+    assert not corpus.propose([9, 8, 7], 9, 1, 0.0).tokens
     assert corpus.propose([0, 1, 2], 2, 1, 0.0).tokens == [3, 4]
-    assert corpus.propose([0, 1, 2], 2, 3, 0.0).tokens == []
-    assert corpus.propose([], 2, 1, 0.0).tokens == []
+    assert not corpus.propose([0, 1, 2], 2, 3, 0.0).tokens
+    assert not corpus.propose([], 2, 1, 0.0).tokens
 
 
 def test_follows_what_most_texts_say_and_trusts_it_by_their_share(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_corpus_of_another_tokeniser_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("texts", [[], [[]], [[1]]])
 def test_tiny_corpora_work(tmp_path: Path, texts: list[list[int]]) -> None:
-    assert open_corpus(tmp_path / "corpus", texts).propose([1, 1], 3, 1, 0.0).tokens == []
+    assert not open_corpus(tmp_path / "corpus", texts).propose([1, 1], 3, 1, 0.0).tokens
 
 
 def test_any_changed_byte_and_any_missing_end_is_refused(tmp_path: Path) -> None:

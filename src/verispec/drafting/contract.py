@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """Tokens offered to follow the last committed token, best guess first.
 
@@ -15,8 +15,8 @@ class Proposal:
     target accepts it once every ancestor of it was accepted.
     """
 
-    tokens: list[int] = field(default_factory=list)
-    confidences: list[float] = field(default_factory=list)
+    tokens: Sequence[int] = ()
+    confidences: Sequence[float] = ()
 
     @property
     def parents(self) -> Sequence[int]:
@@ -31,6 +31,10 @@ class Proposal:
         if width >= len(self.tokens):
             return self
         return Proposal(self.tokens[:width], self.confidences[:width])
+
+
+NOTHING = Proposal()
+"""No token offered."""
 
 
 class InvalidProposalError(ValueError):

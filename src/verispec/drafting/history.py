@@ -5,9 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from verispec.drafting.contract import Drafter, Proposal
-
-NOTHING = Proposal()
+from verispec.drafting.contract import NOTHING, Drafter, Proposal
 
 
 class HistoryDrafter(Drafter):

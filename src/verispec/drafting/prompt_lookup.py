@@ -10,8 +10,8 @@ from typing import Literal
 
 from verispec.drafting.confidence import copy_confidence
 from verispec.drafting.context_trie import ROOT, ContextTrie
-from verispec.drafting.contract import Proposal
-from verispec.drafting.history import NOTHING, HistoryDrafter
+from verispec.drafting.contract import NOTHING, Proposal
+from verispec.drafting.history import HistoryDrafter
 
 Choice = Literal["recent", "frequent"]
 _CANDIDATES = 32

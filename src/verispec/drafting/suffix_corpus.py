@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from verispec.drafting.confidence import copy_confidence
-from verispec.drafting.contract import Proposal
+from verispec.drafting.contract import NOTHING, Proposal
 from verispec.drafting.corpus_file import MOST_TOKENS, read_corpus_file, write_corpus_file
-from verispec.drafting.history import NOTHING
 from verispec.errors import OptionError
 
 LONGEST_MATCH = 32
