@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from verispec import _native
 from verispec.backends.contract import Evaluation
 from verispec.engine.options import SamplingParameters
+from verispec.errors import BackendError
 
 
 class Sampled(NamedTuple):
@@ -52,11 +56,14 @@ class Sampler:
         if self._takes_argmax and self._logprobs is None:
             return Sampled(evaluation.argmax[row])
         assert evaluation.logits is not None
-        logits = evaluation.logits[row]
-        if self._takes_argmax:
-            token = evaluation.argmax[row]
-        else:
-            token = self._native.choose(logits, self._position + self._accepted, self._history)
+        position = self._position + self._accepted
+        try:
+            return self._choose(evaluation.logits[row], evaluation.argmax[row], position)
+        except ValueError as error:  # a row that no token can be chosen from, such as one of NaN
+            raise BackendError(f"output row {row}, for position {position}: {error}") from error
+
+    def _choose(self, logits: npt.NDArray[np.float32], argmax: int, position: int) -> Sampled:
+        token = argmax if self._takes_argmax else self._native.choose(logits, position, self._history)
         if self._logprobs is None:
             return Sampled(token)
         logprob, alternatives = _native.log_probabilities(logits, token, self._logprobs)
