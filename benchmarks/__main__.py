@@ -1,7 +1,7 @@
 """``python -m benchmarks``: every measurement that the project states, from one command, into ``benchmarks/results``.
 
-Takes about half an hour on a quiet two-core machine, less with ``--quick``. Peers are measured where they are found; see
-``verispec bench peers --help`` for how to name them.
+Takes about half an hour on a quiet two-core machine, less with ``--quick``. Peers are measured where they are found;
+see ``verispec bench peers --help`` for how to name them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.busy_core import measure
 from benchmarks.make_q8_0 import q8_0_of
+
 from verispec.artifacts.pull import catalog_model, pull
 from verispec.artifacts.store import Store
 from verispec.cli import main as verispec
