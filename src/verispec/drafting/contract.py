@@ -30,6 +30,8 @@ class Proposal:
         """The same proposal cut to its first ``width`` tokens."""
         if width >= len(self.tokens):
             return self
+        if width <= 0:
+            return NOTHING
         return Proposal(self.tokens[:width], self.confidences[:width])
 
 
