@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from verispec.errors import ArtifactError, FetchError
+from verispec.errors import ArtifactError, ContextOverflowError, FetchError, OptionError
 from verispec.evidence.receipt import Evidence, Receipt
 from verispec.evidence.verify import Verdict, Verification, verify
 
@@ -151,9 +151,9 @@ def test_a_mismatch_names_where_it_begins(position: int, include_text: bool) -> 
         {"finish_reason": "stop"},
         {"stop_string": "END"},
         {"logprobs": [[1, -0.5]]},
-        {"tokens": answer(PROMPT, 11, 69).tokens},
+        {"limits": {"max_tokens": 69, "stop": []}, "tokens": answer(PROMPT, 11, 69).tokens},
         {"sampling": {**SAMPLING, "seed": 12}},
-        {"limits": {"max_tokens": 70, "stop": []}, "tokens": [*answer(PROMPT, 11, 80).tokens, 1]},
+        {"limits": {"max_tokens": 81, "stop": []}, "tokens": [*answer(PROMPT, 11, 80).tokens, 1]},
     ],
 )
 def test_a_receipt_that_says_more_than_the_replay_gives(changes: dict[str, Any]) -> None:
@@ -186,6 +186,55 @@ def test_stored_text_that_is_not_the_digested_one_is_altered(field: str) -> None
     for wrong in ([1, 2], "other", None, [-1], ["x"]):
         one.replayed["included"][field] = wrong
         assert check(one, prompt=None).verdict is Verdict.ALTERED
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"finish_reason": "because"},
+        {"finish_reason": "context"},
+        {"finish_reason": "cancelled"},
+        {"limits": {"max_tokens": 71}},
+        {"limits": {"max_tokens": 69}},
+        {"limits": {"max_tokens": "70"}},
+        {"tokens": [], "text": ""},
+    ],
+)
+def test_an_end_that_no_generation_can_have_is_altered(changes: dict[str, Any]) -> None:
+    assert check(receipt(**changes)).verdict is Verdict.ALTERED
+
+
+@pytest.mark.parametrize(("field", "value"), [("tokens", 0), ("tokens", -1), ("text_sha256", None)])
+def test_a_rehashed_output_is_altered(field: str, value: Any) -> None:
+    one = receipt(500, tokens=answer(PROMPT, 11, 80).tokens[:40], finish_reason="cancelled")
+    assert check(one).verdict is Verdict.VERIFIED
+    whole = receipt()
+    for changed in (one, whole) if field == "tokens" else (whole,):
+        changed.replayed["output"][field] = value
+        assert check(changed).verdict is Verdict.ALTERED
+
+
+def test_every_digest_of_the_output_is_replayed() -> None:
+    one = receipt()
+    one.replayed["output"]["prefixes"][1] = "0" * 16
+    assert check(one).verdict is Verdict.MISMATCH
+    cut = receipt(500, True, tokens=answer(PROMPT, 11, 20).tokens, text="11", finish_reason="cancelled")
+    assert check(cut, prompt=None).verdict is Verdict.MISMATCH
+
+
+def test_parameters_that_no_generation_can_have_are_altered() -> None:
+    def refuse(_: Answer) -> Answer:
+        raise OptionError("top_k: expected 0 to 2147483647, found -1")
+
+    assert check(receipt(), Target(change=refuse)).verdict is Verdict.ALTERED
+
+
+def test_a_target_without_room_gives_no_verdict() -> None:
+    def cut(found: Answer) -> Answer:
+        return dataclasses.replace(found, tokens=found.tokens[:9], finish_reason="context")
+
+    with pytest.raises(ContextOverflowError, match="room for 70 tokens"):
+        check(receipt(), Target(change=cut))
 
 
 def test_hashed_nonsense_is_altered_not_a_crash() -> None:

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from verispec.errors import ArtifactError, FetchError, ReceiptError, UnsupportedError
+from verispec.errors import (
+    ArtifactError,
+    ContextOverflowError,
+    FetchError,
+    OptionError,
+    ReceiptError,
+    UnsupportedError,
+)
 from verispec.evidence.digests import BLOCK, prefix_digests, text_digest, token_digest
 from verispec.evidence.receipt import CANCELLED, Receipt, logprobs_digest
 from verispec.evidence.signature import check_signature
@@ -115,6 +122,7 @@ def verify(
         receipt = Receipt.from_bytes(receipt) if isinstance(receipt, bytes) else receipt
         signature, signed_by = _signature(receipt, public_key)
         check_included(receipt)
+        check_ending(receipt)
         sampling_parameters(receipt.replayed["sampling"])
     except ReceiptError as error:
         return Verification(Verdict.ALTERED, str(error))
@@ -151,6 +159,26 @@ def check_included(receipt: Receipt) -> None:
         raise ReceiptError("receipt: expected the stored tokens to have the recorded digest, found another")
     if output["text_sha256"] not in (None, text_digest(text)):
         raise ReceiptError("receipt: expected the stored text to have the recorded digest, found another")
+
+
+def check_ending(receipt: Receipt) -> None:
+    """Raises ReceiptError when length, limit and finish reason cannot all be true of one generation."""
+    output, allowed = receipt.replayed["output"], receipt.replayed["limits"].get("max_tokens")
+    tokens, reason = output["tokens"], output["finish_reason"]
+    cancelled = reason == CANCELLED
+    if allowed is not None and type(allowed) is not int:
+        raise ReceiptError(f"receipt: replayed.limits.max_tokens: expected int or null, found {allowed!r}")
+    below = allowed is None or tokens < allowed
+    possible = {"stop": below or tokens == allowed, "length": tokens == allowed, "context": below}
+    possible[CANCELLED] = below
+    if not possible.get(reason, False) or tokens < (0 if cancelled else 1):
+        raise ReceiptError(
+            f"receipt: expected an end that {tokens} tokens of at most {allowed} can have, found {reason!r}"
+        )
+    if cancelled != (output["text_sha256"] is None):
+        raise ReceiptError("receipt: expected a text digest unless the generation was cancelled")
+    if not tokens and (output["sha256"], output["prefixes"]) != (token_digest([]), []):
+        raise ReceiptError("receipt: expected the digest of no tokens, found another")
 
 
 def _replay(receipt: Receipt, load: Callable[[Mapping[str, Any]], Replayer], prompt: Any) -> Verification:
@@ -198,12 +226,20 @@ def _compare(receipt: Receipt, prompt: Sequence[int], target: Replayer) -> Verif
     if output["tokens"] == 0:
         return Verification(Verdict.VERIFIED, "nothing was generated")
     limits = {**facts["limits"], "max_tokens": output["tokens"]}
-    replayed = target.generate_tokens(prompt, sampling_parameters(facts["sampling"]), limits)
+    try:
+        replayed = target.generate_tokens(prompt, sampling_parameters(facts["sampling"]), limits)
+    except OptionError as error:
+        return Verification(Verdict.ALTERED, f"no generation can have had these parameters: {error}")
     tokens = list(replayed.tokens)
+    if replayed.finish_reason == "context" and len(tokens) < output["tokens"]:
+        room = f"room for {output['tokens']} tokens behind the prompt's {len(prompt)}"
+        raise ContextOverflowError(f"target: expected {room}, found {len(tokens)}; load it with a larger ctx")
     if token_digest(tokens) != output["sha256"] or len(tokens) != output["tokens"]:
         position, uncertainty = first_difference(receipt, tokens)
         return Verification(Verdict.MISMATCH, "the replay gives other tokens", position, uncertainty)
     end = len(tokens)
+    if output["prefixes"] != prefix_digests(tokens):
+        return Verification(Verdict.MISMATCH, "the replay gives other digests of the first tokens", end)
     if (output["finish_reason"] == "stop") != (replayed.finish_reason == "stop"):
         reason = (
             f"the receipt says it ended by {output['finish_reason']}, the replay by {replayed.finish_reason}"
@@ -211,6 +247,8 @@ def _compare(receipt: Receipt, prompt: Sequence[int], target: Replayer) -> Verif
         return Verification(Verdict.MISMATCH, reason, end)
     if output["finish_reason"] != CANCELLED and output["text_sha256"] != text_digest(replayed.text):
         return Verification(Verdict.MISMATCH, "the replay gives other text for the same tokens", end)
+    if facts["included"] is not None and not replayed.text.startswith(facts["included"]["text"]):
+        return Verification(Verdict.MISMATCH, "the replay gives other text than is stored", end)
     if output["stop_string"] != replayed.stop_string:
         return Verification(Verdict.MISMATCH, "the replay ends at another stop string", end)
     if output["logprobs_sha256"] != logprobs_digest(replayed.logprobs):
