@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Sequence
 
 from verispec.drafting.contract import Drafter, InvalidProposalError, Proposal, check_proposal
@@ -59,12 +60,12 @@ class GuardedDrafter:
         started = time.perf_counter()
         try:
             self.drafter.observe(tokens[self.observed :])
-            proposal = self.drafter.propose(width)
+            proposal = _copied(self.drafter.propose(width))
             check_proposal(proposal, width, self.vocabulary)
         except InvalidProposalError as error:
             return self._fault(str(error))
         except Exception as error:
-            return self._fault(f"raised {type(error).__name__}: {error}")
+            return self._fault(f"raised {_described(error)}")
         if time.perf_counter() - started > self.deadline:
             return self._fault(f"took longer than {self.deadline:g} s")
         self.observed = len(tokens)
@@ -89,7 +90,10 @@ class GuardedDrafter:
         try:
             return self.drafter.checkpoint()
         except Exception as error:
-            self.faults.append(f"checkpoint raised {type(error).__name__}: {error}")
+            message = f"checkpoint raised {_described(error)}"
+            self.faults.append(message)
+            if self.strict:
+                raise DrafterFaultError(f"drafter: {message}") from error
             self.drafter = None
             return None
 
@@ -100,7 +104,7 @@ class GuardedDrafter:
         try:
             self.drafter.restore(self._mark)
         except Exception as error:
-            self.faults.append(f"restore raised {type(error).__name__}: {error}")
+            self.faults.append(f"restore raised {_described(error)}")
             self.drafter = None
 
     def _fault(self, message: str) -> Proposal:
@@ -109,3 +113,14 @@ class GuardedDrafter:
         if self.strict:
             raise DrafterFaultError(f"drafter: {message}")
         return NOTHING
+
+
+def _copied(proposal: Proposal) -> Proposal:
+    """A proposal of the round's own: a drafter may keep what it returned, and change it."""
+    return Proposal(list(proposal.tokens), [float(confidence) for confidence in proposal.confidences])
+
+
+def _described(error: Exception) -> str:
+    """The kind and message of an error of any origin, as text that a receipt can hold."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
