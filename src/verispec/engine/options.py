@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,15 +35,15 @@ class SamplingParameters:
     logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        _number("temperature", self.temperature, 0.0, 100.0)
+        check_number("temperature", self.temperature, 0.0, 100.0)
         check_integer("top_k", self.top_k, 0, 2**31 - 1)
-        _number("top_p", self.top_p, 0.0, 1.0)
+        check_number("top_p", self.top_p, 0.0, 1.0)
         if self.top_p == 0.0:
             raise OptionError("top_p: expected a number over 0 and at most 1, found 0")
-        _number("min_p", self.min_p, 0.0, 1.0)
-        _number("repetition_penalty", self.repetition_penalty, 0.01, 100.0)
-        _number("presence_penalty", self.presence_penalty, -100.0, 100.0)
-        _number("frequency_penalty", self.frequency_penalty, -100.0, 100.0)
+        check_number("min_p", self.min_p, 0.0, 1.0)
+        check_number("repetition_penalty", self.repetition_penalty, 0.01, 100.0)
+        check_number("presence_penalty", self.presence_penalty, -100.0, 100.0)
+        check_number("frequency_penalty", self.frequency_penalty, -100.0, 100.0)
         check_integer("choice", self.choice, 0, 2**31 - 1)
         if self.seed is not None:
             check_integer("seed", self.seed, 0, 2**64 - 1)
@@ -54,7 +53,8 @@ class SamplingParameters:
             raise OptionError(f"logit_bias: expected token ids to numbers, found {self.logit_bias!r}")
         for token, bias in self.logit_bias.items():
             check_integer("logit_bias token", token, 0, 2**31 - 1)
-            _number(f"logit_bias[{token}]", bias, -1e9, 1e9)
+            check_number(f"logit_bias[{token}]", bias, -1e9, 1e9)
+        object.__setattr__(self, "logit_bias", dict(self.logit_bias))  # the caller's own may change later
 
     @property
     def greedy(self) -> bool:
@@ -103,13 +103,18 @@ class GenerationLimits:
         for stop in self.stop:
             if not isinstance(stop, str) or not stop:
                 raise OptionError(f"stop: expected non-empty strings, found {stop!r}")
+            if any("\ud800" <= character <= "\udfff" for character in stop):
+                raise OptionError(f"stop: expected Unicode, found half a surrogate pair in {stop!r}")
+        if not isinstance(self.ignore_eos, bool):
+            raise OptionError(f"ignore_eos: expected true or false, found {self.ignore_eos!r}")
 
 
-def _number(name: str, value: object, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+def check_number(name: str, value: object, low: float, high: float) -> None:
+    """Raises OptionError, naming the option, unless ``value`` is a number from ``low`` to ``high``."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         raise OptionError(f"{name}: expected a finite number, found {value!r}")
     if not low <= value <= high:
-        raise OptionError(f"{name}: expected {low:g} to {high:g}, found {value:g}")
+        raise OptionError(f"{name}: expected {low:g} to {high:g}, found {value}")
 
 
 def check_integer(name: str, value: object, low: int, high: int) -> None:

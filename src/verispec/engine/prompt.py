@@ -35,6 +35,10 @@ def _encode(prompt: Prompt, tokenizer: Tokenizer, template: ChatTemplate | None)
         return tokenizer.encode(prompt)
     if not isinstance(prompt, Sequence):
         raise OptionError(f"prompt: expected text, messages or token ids, found {prompt!r}")
+    if isinstance(prompt, (bytes, bytearray)) or not isinstance(prompt, Sequence):
+        raise OptionError(
+            f"prompt: expected text, chat messages or token ids, found a value of type {type(prompt).__name__}"
+        )
     entries: list[Any] = list(prompt)
     if entries and all(isinstance(message, Mapping) for message in entries):
         if template is None:

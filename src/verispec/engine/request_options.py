@@ -10,11 +10,12 @@ from typing import Any
 from verispec.drafting.contract import Drafter
 from verispec.drafting.requirements import TargetFacts
 from verispec.drafting.resolution import Resolution, resolve, resolve_given
-from verispec.engine.options import GenerationLimits, SamplingParameters
+from verispec.engine.options import GenerationLimits, SamplingParameters, check_number
 from verispec.errors import OptionError
 
 DEFAULT_SPEC_MODE = "auto"
 DEFAULT_DRAFTER_DEADLINE = 1.0
+MAX_DRAFTER_DEADLINE = 1e9
 
 _SAMPLING = frozenset(SamplingParameters.__slots__)
 _LIMITS = frozenset(GenerationLimits.__slots__)
@@ -42,6 +43,8 @@ class RequestOptions:
         drafter = options.pop("drafter", None)
         if drafter is not None and not isinstance(drafter, Drafter):
             raise OptionError(f"drafter: expected a Drafter object, found {drafter!r}")
+        if drafter is not None and not isinstance(getattr(drafter, "name", None), str):
+            raise OptionError(f"drafter: expected one with a name, found {type(drafter).__name__} without")
         if drafter is not None and "spec_mode" in options:
             raise OptionError("spec_mode: not read beside a drafter of the caller's own")
         mode = options.pop("spec_mode", DEFAULT_SPEC_MODE)
@@ -52,8 +55,9 @@ class RequestOptions:
         if not isinstance(strict, bool):
             raise OptionError(f"strict_drafter: expected true or false, found {strict!r}")
         deadline = options.pop("drafter_deadline", DEFAULT_DRAFTER_DEADLINE)
-        if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or not deadline > 0:
-            raise OptionError(f"drafter_deadline: expected seconds over 0, found {deadline!r}")
+        check_number("drafter_deadline", deadline, 0.0, MAX_DRAFTER_DEADLINE)
+        if not deadline:
+            raise OptionError("drafter_deadline: expected seconds over 0, found 0")
         for name in options:
             if not name.startswith("spec_"):
                 raise OptionError(_unknown(name))
