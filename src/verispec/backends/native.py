@@ -73,11 +73,14 @@ class NativeBackend(BackendAdapter):
         return self._threads
 
     def open_sequence(self) -> int:
+        if self._cache.closed:
+            raise BackendError("backend: expected an open one, found a closed one")
         return self._slots.open()
 
     def close_sequence(self, sequence: int) -> None:
         self._slots.close(sequence)
-        self._cache.discard_slot(sequence)
+        if not self._cache.closed:
+            self._cache.discard_slot(sequence)
 
     def length(self, sequence: int) -> int:
         return self._slots.state(sequence).length

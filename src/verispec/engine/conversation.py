@@ -32,7 +32,8 @@ class Conversation:
         self._start = start
         self._sequence: int | None = None
         self._evaluated: list[int] = []
-        self._answering = False
+        self._answer: Request | None = None
+        self._closed = False
 
     def send(self, text: str, role: str = "user", **options: Any) -> Generation:
         """Adds a message and streams the answer; ``add_answer`` takes it into the conversation."""
@@ -47,7 +48,7 @@ class Conversation:
 
     def reuse(self, tokens: Sequence[int]) -> int:
         """The conversation's sequence, cut to the longest prefix of ``tokens`` it can keep. For the model alone."""
-        if self._answering:
+        if self._answer is not None:
             raise OptionError(
                 "conversation: expected the last answer to be finished or closed, found it running"
             )
@@ -61,22 +62,37 @@ class Conversation:
             shared += 1
         if shared < backend.oldest_length(self._sequence):
             shared = 0
+        del self._evaluated[shared:]
         backend.commit(self._sequence, shared)
-        self._answering = True
         return self._sequence
+
+    def begin(self, request: Request) -> None:
+        """Leaves the sequence to an answer until ``keep``. For the model alone."""
+        self._answer = request
+        self._closed = False
 
     def keep(self, request: Request) -> None:
         """Takes note of what the sequence holds after an answer. For the model alone."""
+        if self._answer is not request:
+            return
         self._evaluated = request.tokens[: request.target.length]
-        self._answering = False
+        self._answer = None
+        if self._closed:
+            self.close()
 
     def close(self) -> None:
-        """Gives the sequence back: the backend has a few, and an open conversation holds one."""
+        """Gives the sequence back, once an answer still running is over or closed.
+
+        The backend has a few, and an open conversation holds one.
+        """
         with self._lock:
-            if self._sequence is not None:
-                self._backend.close_sequence(self._sequence)
-                self._sequence = None
-                self._evaluated = []
+            self._closed = True
+            if self._answer is None and self._sequence is not None:
+                sequence, self._sequence, self._evaluated = self._sequence, None, []
+                self._backend.close_sequence(sequence)
+
+    def __del__(self) -> None:
+        self.close()
 
     def __enter__(self) -> Conversation:
         return self

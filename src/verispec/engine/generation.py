@@ -121,14 +121,16 @@ class Generation(Iterator[Chunk]):
     def _advance(self) -> bool:
         """Runs one round, after what is left of the prompt; False when the request is over."""
         request = self.request
-        with self._lock:
-            request.recover()
-        while request.finish_reason is None:
-            with self._lock:
+        while True:
+            with self._lock:  # another thread may have closed the generation meanwhile
+                if self._completion is not None:
+                    return False
+                request.recover()
+                if request.finish_reason is not None:
+                    return False
                 if not request.process_prompt():
                     run_round(request)
                     return True
-        return False
 
     def cancel(self) -> None:
         """Ends the generation before its next pass; safe from any thread or signal handler."""
@@ -141,8 +143,9 @@ class Generation(Iterator[Chunk]):
                 self.request.recover()
                 if self.request.finish_reason is None:
                     self.cancel()
-                self._completion = self._describe(self)
+                completion = self._describe(self)
                 self._release()
+                self._completion = completion
 
     def result(self) -> Completion:
         """Runs to the end and gives the whole answer."""

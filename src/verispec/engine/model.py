@@ -103,13 +103,16 @@ class Model:
         with self._lock:
             sequence = conversation.reuse(tokens) if conversation else self.backend.open_sequence()
             request = Request(tokens, Target(self.backend, sequence), drafter, sampler, decoder)
+            if conversation is not None:
+                conversation.begin(request)
+        held = [sequence]
 
         def release() -> None:
             with self._lock, suppress(BackendError):
                 if conversation is not None:
                     conversation.keep(request)
-                else:
-                    self.backend.close_sequence(sequence)
+                elif held:  # once: the sequence may be another's by the second time
+                    self.backend.close_sequence(held.pop())
 
         return Generation(request, self._lock, release, lambda generation: describe(generation, parsed))
 

@@ -71,7 +71,7 @@ class Request:
 
     @property
     def finish_reason(self) -> str | None:
-        return "cancelled" if self.cancelled else self.decoder.finish_reason
+        return self.decoder.finish_reason or ("cancelled" if self.cancelled else None)
 
     def process_prompt(self) -> bool:
         """Evaluates one chunk of the prompt, when more is waiting than the first round's own pass takes."""
@@ -128,6 +128,7 @@ class Request:
         return emitted
 
     def restore(self, retained: Retained) -> None:
+        self._unfinished = retained  # an interrupted restore is completed before the next round
         del self.tokens[retained.tokens :]
         del self.emissions[retained.emissions :]
         self.target.restore(retained.target)

@@ -13,9 +13,13 @@ class Target:
     def __init__(self, backend: BackendAdapter, sequence: int) -> None:
         self.backend = backend
         self.sequence = sequence
-        self.length = backend.length(sequence)
         self.context = backend.capabilities.context
         self.max_rows = backend.capabilities.max_rows
+
+    @property
+    def length(self) -> int:
+        """Committed positions. The backend alone keeps count: an interrupt cannot come between two counters."""
+        return self.backend.length(self.sequence)
 
     def evaluate(self, pending: Sequence[int], proposal: Sequence[int], want_logits: bool) -> Evaluation:
         """One pass over the committed tokens not yet evaluated (the anchor last) and the proposal behind them.
@@ -33,11 +37,9 @@ class Target:
 
     def commit(self, length: int) -> None:
         self.backend.commit(self.sequence, length)
-        self.length = length
 
     def checkpoint(self) -> Checkpoint:
         return self.backend.checkpoint(self.sequence)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         self.backend.restore(checkpoint)
-        self.length = checkpoint.length
