@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from tiny_models import VOCABULARY, TinyModel, write_model
+from verispec import _native
 from verispec.backends.contract import Row, chain
 from verispec.backends.native import NativeBackend
 from verispec.backends.native_plan import plan_model
@@ -96,16 +97,15 @@ TOKENS = np.random.default_rng(6).integers(0, VOCABULARY, 220).tolist()
 
 @pytest.mark.parametrize("model", SMALL.values(), ids=SMALL)
 def test_small_models_under_every_instruction_set(model: TinyModel, tmp_path: Path) -> None:
-    from verispec import _native
-
     write_model(tmp_path / "tiny.gguf", model)
+    isas = _native.available_isas()
     found = {}
-    for isa in _native.available_isas():
+    for isa in isas:
         backend = NativeBackend(plan_model(tmp_path / "tiny.gguf", sequences=2), threads=2, isa=isa)
-        for cuts in ([1], [7], [128], [16, 3, 90]):
+        for cuts in ([1], [7], [128], [16, 3, 90]) if isa == isas[0] else ([128], [61]):
             found[isa, str(cuts)] = evaluated(backend, TOKENS, cuts)
         backend.close()
-    assert all(value == found["portable", "[1]"] for value in found.values())
+    assert all(value == found[isas[0], "[1]"] for value in found.values())
 
 
 @pytest.mark.parametrize("model", SMALL.values(), ids=SMALL)
