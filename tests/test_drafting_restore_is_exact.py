@@ -97,4 +97,6 @@ def test_no_token_is_offered_under_p_min(kind: Callable[..., Drafter], p_min: fl
         drafter.observe(tokens)
     whole = everything.propose(15)
     kept = next((i for i, c in enumerate(whole.confidences) if c < p_min), len(whole))
-    assert confident.propose(15) == whole.first(kept)
+    offered = confident.propose(15)
+    assert list(offered.tokens) == list(whole.tokens[:kept])
+    assert list(offered.confidences) == list(whole.confidences[:kept])
