@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from verispec.cli import generation_options as flags
+from verispec.cli.number_list import parse_numbers
 from verispec.cli.output import JsonOption, print_json
 from verispec.cli.text_file import read_text
 from verispec.errors import OptionError
@@ -49,9 +50,9 @@ def command(
                 loaded,
                 texts,
                 listed,
-                _numbers("widths", widths, int),
+                parse_numbers("widths", widths, int),
                 range(seeds),
-                _numbers("temperatures", temperatures, float),
+                parse_numbers("temperatures", temperatures, float),
                 max_tokens,
                 logprobs,
                 progress=bar.update,
@@ -74,13 +75,6 @@ def _print_report(report: Any) -> None:
             f"{difference.what} at {difference.position}: expected {difference.expected}, "
             f"found {difference.found}{margin}"
         )
-
-
-def _numbers(name: str, text: str, kind: type) -> list[Any]:
-    try:
-        return [kind(part) for part in text.split(",") if part.strip()]
-    except ValueError as error:
-        raise OptionError(f"{name}: expected comma-separated numbers, found {text!r}") from error
 
 
 def read_prompts(path: Path, chat: bool) -> list[Any]:
