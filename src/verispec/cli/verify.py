@@ -66,15 +66,17 @@ def command(
 def _load_target(
     facts: Mapping[str, Any], model: str | None, threads: int | None, opened: list[Model]
 ) -> ModelReplayer:
-    from verispec.engine.loading import load
+    from verispec.engine.loading import BACKENDS, DEFAULT_BACKEND, load
     from verispec.engine.replay import ModelReplayer
 
+    backend = str(facts["runtime"].get("backend"))
     digest = facts["artifacts"].get("target", "")
     loaded = load(
         model or f"sha256:{digest}",
         ctx=facts["prompt"]["tokens"] + max(facts["output"]["tokens"], 1),
         threads=threads,
-        backend=str(facts["runtime"].get("backend", "native")),
+        # a name that is none here: `verify` finds another backend's arithmetic and says so
+        backend=backend if backend in BACKENDS else DEFAULT_BACKEND,
     )
     opened.append(loaded)
     return ModelReplayer(loaded)
