@@ -42,6 +42,7 @@ class WriterRuns:
 class Comparison:
     """Everything one run measured, by the names of the engines."""
 
+    vocabulary: int
     engines: dict[str, Writer] = field(default_factory=dict)
     passes: dict[int, dict[str, dict[int, Samples]]] = field(default_factory=dict)
     """Context -> engine -> rows -> seconds."""
@@ -64,7 +65,7 @@ def compare_passes(
 ) -> None:
     """T(rows) behind ``context`` tokens: in each turn every subject takes every row count, order turning."""
     comparison.engines.update({subject.name: subject for subject in subjects})
-    tokens = filler_tokens(context)
+    tokens = filler_tokens(context, comparison.vocabulary)
     table = comparison.passes.setdefault(context, {subject.name: {} for subject in subjects})
     for turn in range(turns):
         for subject in _turned(subjects, turn):
@@ -72,7 +73,9 @@ def compare_passes(
                 seconds = comparison.attempt(
                     subject,
                     f"{count} rows at context {context}",
-                    lambda s=subject, n=count: s.passes(tokens, filler_tokens(n), PASSES_A_TURN),  # type: ignore[misc]
+                    lambda s=subject, n=count: s.passes(
+                        tokens, filler_tokens(n, comparison.vocabulary), PASSES_A_TURN
+                    ),  # type: ignore[misc]
                 )
                 if seconds:
                     table[subject.name].setdefault(count, Samples()).add(seconds)
@@ -81,7 +84,7 @@ def compare_passes(
 def compare_prompt(comparison: Comparison, subjects: Sequence[Subject], length: int, turns: int) -> None:
     """Seconds of a prompt of ``length`` tokens with the logits of its last row."""
     comparison.engines.update({subject.name: subject for subject in subjects})
-    tokens = filler_tokens(length)
+    tokens = filler_tokens(length, comparison.vocabulary)
     for turn in range(turns):
         for subject in _turned(subjects, turn):
             seconds = comparison.attempt(

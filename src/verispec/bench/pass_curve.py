@@ -63,12 +63,13 @@ def measure_pass_curve(model: Model, rows: Sequence[int], context: int, repeats:
     engine = OwnEngine(model)
     nbytes = backend.memory.weights
     stream, pool = _native.ReadStream(nbytes), _native.ThreadPool(backend.threads)
-    tokens = filler_tokens(context)
+    vocabulary = backend.capabilities.vocabulary
+    tokens = filler_tokens(context, vocabulary)
     seconds = {count: Samples() for count in rows}
     reads = Samples()
     for _ in range(-(-repeats // PASSES_A_TURN)):
         for count, samples in seconds.items():
-            samples.add(engine.passes(tokens, filler_tokens(count), PASSES_A_TURN))
+            samples.add(engine.passes(tokens, filler_tokens(count, vocabulary), PASSES_A_TURN))
         reads.add([stream.read(pool) * nbytes / stream.nbytes for _ in range(READS_A_TURN)])
     return PassCurve(context, seconds, reads, nbytes)
 

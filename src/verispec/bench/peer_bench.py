@@ -19,7 +19,8 @@ from verispec.bench.subject import Subject, Writer
 from verispec.bench.suites import Suite
 from verispec.engine.model import Model
 
-PEER_CONTEXT = 2048
+CONTEXT = 2048
+"""Positions that every engine is opened with."""
 PROMPT_TOKENS = 512
 
 Progress = Callable[[str, int, int], None]
@@ -46,8 +47,8 @@ def bench_peers(
     progress: Progress,
 ) -> dict[str, Any]:
     """The report: ``ratios``, ``curves``, ``writing``, ``engines`` and ``not_measured``."""
-    target = PeerTarget(str(path), PEER_CONTEXT, threads)
-    comparison = Comparison(failed=list(missing))
+    target = PeerTarget(str(path), CONTEXT, threads)
+    comparison = Comparison(model.backend.capabilities.vocabulary, failed=list(missing))
     with ExitStack() as opened:
         peers = _open_all(located, target, comparison, opened)
         own = OwnEngine(model, "verispec (off)", spec_mode="off")

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-FILLER_TOKENS = range(100, 20_000)
-"""Ordinary words of every vocabulary measured here; which ones a pass holds does not change what it costs."""
+FIRST_FILLER, LAST_FILLER = 100, 20_000
+"""Ordinary words of a usual vocabulary; which ones a pass holds does not change what it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class Subject(Writer):
         """Seconds of evaluating ``tokens`` from an empty context, with the logits of the last."""
 
 
-def filler_tokens(count: int) -> list[int]:
-    """``count`` token ids, the same ones each time."""
-    return random.Random(count).choices(FILLER_TOKENS, k=count)
+def filler_tokens(count: int, vocabulary: int) -> list[int]:
+    """``count`` token ids below ``vocabulary``, the same ones each time."""
+    last = min(vocabulary, LAST_FILLER)
+    return random.Random(count).choices(range(min(FIRST_FILLER, last - 1), last), k=count)

@@ -42,7 +42,7 @@ def command(
     from verispec.artifacts.resolve import resolve_model
     from verispec.backends.native_plan import default_threads
     from verispec.bench.conditions import conditions
-    from verispec.bench.peer_bench import PEER_CONTEXT, PeerBenchPlan, bench_peers
+    from verispec.bench.peer_bench import CONTEXT, PeerBenchPlan, bench_peers
     from verispec.bench.peers.location import locate_peers
     from verispec.bench.strategy_setting import parse_settings
     from verispec.bench.suites import load_suite
@@ -58,7 +58,7 @@ def command(
         parse_settings(strategies),
     )
     count = threads or default_threads()
-    with load(model, ctx=PEER_CONTEXT, threads=count) as loaded:
+    with load(model, ctx=CONTEXT, threads=count) as loaded:
         facts = conditions(loaded, model)
         path = resolve_model(model).path
         with CountBar("peers") as bar:

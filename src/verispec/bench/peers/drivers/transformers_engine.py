@@ -55,7 +55,7 @@ class Engine:
                 self.model(inputs, past_key_values=cache, use_cache=True)
                 if repeat:
                     seconds.append(time.perf_counter() - started)
-                cache.crop(len(context))
+                cache.crop(-len(rows))  # a positive length is refused by some versions
         return {"seconds": seconds}
 
     def prompt(self, tokens: list[int], repeats: int) -> dict[str, Any]:
