@@ -12,9 +12,9 @@ import pytest
 from adversarial_drafters import OracleDrafter, RaisingDrafter
 from verispec.drafting.contract import Proposal
 from verispec.engine.draft_width import FixedWidth
-from verispec.engine.guarded_drafter import DrafterFaultError, GuardedDrafter
+from verispec.engine.guarded_drafter import GuardedDrafter
 from verispec.engine.model import Model
-from verispec.errors import OptionError
+from verispec.errors import DrafterFaultError, OptionError
 
 PROMPT = "one two three four five, one two three four five, one two three"
 
@@ -132,3 +132,11 @@ def test_a_drafter_without_a_name_is_refused(smollm2: Model) -> None:
     drafter.name = None  # type: ignore[assignment]
     with pytest.raises(OptionError, match="drafter: expected one with a name"):
         smollm2.generate(PROMPT, drafter=drafter, max_tokens=4)
+
+
+def test_a_strict_drafter_that_cannot_go_back_fails_at_its_next_call() -> None:
+    drafter = RaisingDrafter([1, 2, 3, 4, 5, 6], "restore")
+    guarded = GuardedDrafter(drafter, FixedWidth(2), 10, True, 1.0)
+    guarded.restore(guarded.checkpoint())
+    with pytest.raises(DrafterFaultError, match="restore raised"):
+        guarded.propose(2, [1, 2])

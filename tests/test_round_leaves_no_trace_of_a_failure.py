@@ -9,8 +9,8 @@ import pytest
 from adversarial_drafters import RaisingDrafter
 from verispec.conformance.faults import STEPS, FaultInjector, InjectedFaultError, resume_after_fault
 from verispec.conformance.parity import Case, first_difference
-from verispec.engine.guarded_drafter import DrafterFaultError
 from verispec.engine.model import Model
+from verispec.errors import DrafterFaultError
 
 PROMPT = "one two three four five, one two three four five, one two three"
 OPTIONS: dict[str, Any] = {

@@ -54,5 +54,9 @@ class BackendError(VerispecError):
     """A backend that failed while evaluating rows."""
 
 
+class DrafterFaultError(VerispecError):
+    """A drafter that raised, was late or returned invalid tokens, under ``strict_drafter``."""
+
+
 class ReceiptError(VerispecError):
     """A receipt that is malformed, altered or made by another arithmetic."""

@@ -6,16 +6,11 @@ import time
 import traceback
 from collections.abc import Sequence
 
-from verispec.drafting.contract import Drafter, InvalidProposalError, Proposal, check_proposal
+from verispec.drafting.contract import NOTHING, Drafter, InvalidProposalError, Proposal, check_proposal
 from verispec.engine.draft_width import WidthPolicy
-from verispec.errors import VerispecError
+from verispec.errors import DrafterFaultError
 
 FAULTS_ALLOWED = 3
-NOTHING = Proposal()
-
-
-class DrafterFaultError(VerispecError):
-    """A drafter that raised, was late or returned invalid tokens, under ``strict_drafter``."""
 
 
 class GuardedDrafter:
@@ -36,6 +31,7 @@ class GuardedDrafter:
         self.observed = 0
         self.faults: list[str] = []
         self._mark: object = None
+        self._lost: str | None = None  # why the drafter could not go back to a committed state
 
     @property
     def active(self) -> bool:
@@ -51,8 +47,11 @@ class GuardedDrafter:
         """At most ``limit`` tokens to follow the committed ``tokens``, fewer as the width policy decides.
 
         The drafter is first shown every committed token that it has not seen. On any fault nothing is proposed, and
-        the drafter stands where it stood before.
+        the drafter stands where it stood before; under ``strict`` it raises DrafterFaultError. A failed restore cannot
+        raise, so the next call does.
         """
+        if self.strict and self._lost is not None:
+            raise DrafterFaultError(f"drafter: {self._lost}")
         width = min(limit, self.policy.request(len(tokens)))
         if width <= 0 or not self.active:
             return NOTHING
@@ -104,7 +103,8 @@ class GuardedDrafter:
         try:
             self.drafter.restore(self._mark)
         except Exception as error:
-            self.faults.append(f"restore raised {_described(error)}")
+            self._lost = f"restore raised {_described(error)}"
+            self.faults.append(self._lost)
             self.drafter = None
 
     def _fault(self, message: str) -> Proposal:
