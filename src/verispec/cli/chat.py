@@ -48,7 +48,6 @@ def command(
         while (text := _read()) is not None:
             with conversation.send(text, **options) as generation:
                 completion = show(generation)
-            conversation.add_answer(completion.text)
             reused = completion.counters.reused_tokens
             note = f", {reused} of {len(completion.prompt_tokens)} prompt tokens kept"
             typer.secho(summary(completion) + note, dim=True, err=True)

@@ -34,17 +34,14 @@ class Conversation:
         self._evaluated: list[int] = []
         self._answer: Request | None = None
         self._closed = False
+        self._replays = 0
 
     def send(self, text: str, role: str = "user", **options: Any) -> Generation:
-        """Adds a message and streams the answer; ``add_answer`` takes it into the conversation."""
+        """Adds a message and streams the answer, which joins the conversation when it is over, however it ends."""
         messages = [*self.messages, {"role": role, "content": text}]
         generation = self._start(messages, self, options)
         self.messages = messages
         return generation
-
-    def add_answer(self, text: str) -> None:
-        """Records the assistant's answer, so that the next prompt holds it."""
-        self.messages.append({"role": "assistant", "content": text})
 
     def reuse(self, tokens: Sequence[int]) -> int:
         """The conversation's sequence, cut to the longest prefix of ``tokens`` it can keep. For the model alone."""
@@ -55,12 +52,13 @@ class Conversation:
         backend = self._backend
         if self._sequence is None:
             self._sequence = backend.open_sequence()
-        shared = 0
+        shared = self._replays = 0
         for held, wanted in zip(self._evaluated, tokens[:-1], strict=False):
             if held != wanted:
                 break
             shared += 1
         if shared < backend.oldest_length(self._sequence):
+            self._replays = int(shared > 0)
             shared = 0
         del self._evaluated[shared:]
         backend.commit(self._sequence, shared)
@@ -68,15 +66,17 @@ class Conversation:
 
     def begin(self, request: Request) -> None:
         """Leaves the sequence to an answer until ``keep``. For the model alone."""
+        request.counters.replays = self._replays
         self._answer = request
         self._closed = False
 
     def keep(self, request: Request) -> None:
-        """Takes note of what the sequence holds after an answer. For the model alone."""
+        """Takes in an answer that is over, and note of what the sequence holds after it. For the model alone."""
         if self._answer is not request:
             return
         self._evaluated = request.tokens[: request.target.length]
-        self._answer = None
+        answer = {"role": "assistant", "content": "".join(emitted.text for emitted in request.emissions)}
+        self.messages, self._answer = [*self.messages, answer], None
         if self._closed:
             self.close()
 

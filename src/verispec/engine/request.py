@@ -17,7 +17,10 @@ from verispec.engine.target import Target
 
 @dataclass(slots=True)
 class Counters:
-    """What a request's passes cost, in wall seconds, and what they did not have to do."""
+    """What a request's passes cost, in wall seconds, and what they did not have to do.
+
+    ``replays`` counts prefixes that were there and evaluated again, because a sliding window had forgotten them.
+    """
 
     reused_tokens: int = 0
     prompt_passes: int = 0
