@@ -177,18 +177,6 @@ def test_adaptive_narrows_to_the_minimum_or_to_nothing() -> None:
     assert {width for width, _ in rounds} <= {0, *range(6, 16)}
 
 
-@pytest.mark.parametrize("policy", [FixedWidth(8, 4), AdaptiveWidth(FLAT, 8, 4)], ids=["fixed", "adaptive"])
-def test_guard_clamps_for_good(policy: WidthPolicy) -> None:
-    mark = policy.checkpoint()
-    policy.clamp(5)
-    policy.clamp(7)
-    policy.restore(mark)
-    assert policy.widest == policy.request(0) == 5
-    assert policy.cut(Proposal([1] * 8, [1.0] * 8), 0) <= 5
-    policy.clamp(3)
-    assert policy.request(0) == 0
-
-
 def test_cost_table_interpolates_between_what_was_measured() -> None:
     table = CostTable({128: {1: 1.0, 4: 4.0}, 256: {1: 2.0, 4: 5.0}})
     assert table.row_costs(4, 128) == pytest.approx((1.0, 2.0, 3.0, 4.0))

@@ -47,6 +47,11 @@ class AdaptiveWidth(WidthPolicy):
         self._context_length = 0
         self._choice: _Choice | None = None
 
+    @property
+    def cost(self) -> PassCost:
+        """What it goes by."""
+        return self._cost
+
     def request(self, context_length: int) -> int:
         self._context_length = context_length
         return super().request(context_length)

@@ -25,13 +25,8 @@ class WidthPolicy(ABC):
 
     @property
     def widest(self) -> int:
-        """K, or less once clamped: no round evaluates more proposed tokens."""
+        """K: no round evaluates more proposed tokens."""
         return self._draft_max
-
-    def clamp(self, width: int) -> None:
-        """From now on, evaluate at most ``width`` tokens: the rollback window after its one replay. Not
-        undone."""
-        self._draft_max = min(self._draft_max, width)
 
     def request(self, context_length: int) -> int:
         """How many tokens to ask the drafter for, with ``context_length`` tokens committed."""

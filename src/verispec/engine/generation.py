@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from verispec.engine.adaptive_width import AdaptiveWidth
+from verispec.engine.pass_cost import CostTable
 from verispec.engine.request import Counters, Request
 from verispec.engine.request_options import RequestOptions
 from verispec.engine.round import run_round
@@ -42,7 +44,8 @@ class Completion:
 
     ``tokens`` include an end token where one ended the answer; ``text`` holds neither it nor the stop string.
     ``finish_reason`` is ``stop``, ``length``, ``context`` or ``cancelled``. ``strategy`` is the one that ran,
-    ``rounds`` holds (drafted, accepted) of every target pass.
+    ``rounds`` holds (drafted, accepted) of every target pass, ``pass_costs`` what an
+    adaptive draft width went by.
     """
 
     text: str
@@ -58,6 +61,7 @@ class Completion:
     counters: Counters
     timings: Timings
     options: RequestOptions = field(repr=False)
+    pass_costs: CostTable | None = field(repr=False)
 
     @property
     def passes(self) -> int:
@@ -168,6 +172,8 @@ def describe(generation: Generation, options: RequestOptions) -> Completion:
     """The completion of a generation that is over."""
     request = generation.request
     emissions = request.emissions
+    policy = request.drafter.policy
+    costs = policy.cost if isinstance(policy, AdaptiveWidth) else None
     sampled = tuple(one for emitted in emissions for one in emitted.tokens)
     return Completion(
         text="".join(emitted.text for emitted in emissions),
@@ -183,6 +189,7 @@ def describe(generation: Generation, options: RequestOptions) -> Completion:
         counters=request.counters,
         timings=_timings(generation, len(sampled)),
         options=options,
+        pass_costs=costs if isinstance(costs, CostTable) else None,
     )
 
 

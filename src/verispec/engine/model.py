@@ -23,7 +23,7 @@ from verispec.engine.draft_width import FixedWidth, WidthPolicy
 from verispec.engine.generation import Chunk, Completion, Generation, describe
 from verispec.engine.guarded_drafter import GuardedDrafter
 from verispec.engine.pass_cost import CostTable
-from verispec.engine.pass_timing import measure_pass_costs
+from verispec.engine.pass_timing import ASSUMED_COSTS, measure_pass_costs
 from verispec.engine.prompt import Prompt, encode_prompt
 from verispec.engine.proof import make_receipt
 from verispec.engine.request import Request
@@ -122,13 +122,11 @@ class Model:
 
     def receipt(self, completion: Completion, include_text: bool = False) -> Receipt:
         """The receipt of one of this model's answers; ``include_text`` stores prompt and answer in it."""
-        policy = completion.options.resolution.settings.get(DRAFT_POLICY.name)
         return make_receipt(
             completion,
             runtime=self.backend.identity(),
             artifacts=self.artifacts,
             tokenizer=self.tokenizer.digest,
-            pass_costs=self.pass_costs() if policy == AdaptiveWidth.name else None,
             include_text=include_text,
         )
 
@@ -155,15 +153,25 @@ class Model:
         return AdaptiveWidth(self.pass_costs(), *widths)
 
     def pass_costs(self) -> CostTable:
-        """What a pass costs here, by rows and context; measured once, when it is first needed."""
+        """What a pass costs here, by rows and context; measured once, when it is first needed.
+
+        While every sequence is held there is none to measure on, and a request goes by the assumed costs.
+        """
         with self._lock:
             if self._costs is None:
-                self._costs = measure_pass_costs(self.backend)
+                try:
+                    sequence = self.backend.open_sequence()
+                except BackendError:
+                    return ASSUMED_COSTS
+                try:
+                    self._costs = measure_pass_costs(self.backend, sequence)
+                finally:
+                    self.backend.close_sequence(sequence)
             return self._costs
 
     def _decoder(self, options: RequestOptions, room: int) -> Decoder:
         limits = options.limits
-        wanted = limits.max_tokens if limits.max_tokens is not None else room
+        wanted = limits.max_tokens if limits.max_tokens is not None else room + 1  # the context ends it
         end_tokens = () if limits.ignore_eos else self.tokenizer.eos_ids
         return Decoder(
             Detokenizer(self.tokenizer),

@@ -10,7 +10,6 @@ from typing import Any
 
 from verispec.artifacts.digests import file_sha256
 from verispec.engine.generation import Completion
-from verispec.engine.pass_cost import CostTable
 from verispec.evidence.receipt import Evidence, Receipt
 
 
@@ -20,13 +19,11 @@ def make_receipt(
     runtime: Mapping[str, Any],
     artifacts: Mapping[str, str],
     tokenizer: str,
-    pass_costs: CostTable | None,
     include_text: bool,
 ) -> Receipt:
     """The receipt of one completion.
 
     ``runtime`` is the backend's identity, ``artifacts`` role to SHA-256 of the model's files, ``tokenizer`` its digest.
-    ``pass_costs`` is the table that an adaptive draft width went by: without it nobody could compute the rounds again.
     """
     options = completion.options
     counters = completion.counters
@@ -50,7 +47,8 @@ def make_receipt(
             **options.resolution.as_dict(),
             "strict_drafter": options.strict_drafter,
             "drafter_deadline": options.drafter_deadline,
-            "pass_costs": None if pass_costs is None else pass_costs.as_dict(),
+            # what an adaptive draft width went by: without it nobody could compute the rounds again
+            "pass_costs": None if completion.pass_costs is None else completion.pass_costs.as_dict(),
         },
         rounds=completion.rounds,
         counts={
@@ -58,7 +56,6 @@ def make_receipt(
             "prompt_passes": counters.prompt_passes,
             "reused_tokens": counters.reused_tokens,
             "replays": counters.replays,
-            "guarded": False,
         },
         faults=completion.faults,
         timings={
