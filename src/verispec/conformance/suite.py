@@ -10,6 +10,7 @@ from verispec.conformance.faults import STEPS, resume_after_fault
 from verispec.conformance.parity import Case, first_difference, run_parity
 from verispec.conformance.row_invariance import run_row_invariance
 from verispec.engine.model import Model
+from verispec.errors import VerispecError
 
 TEXT = (
     "The keeper lit the lamp, and the lamp lit the sea. The keeper lit the lamp again, and the lamp lit the sea "
@@ -89,10 +90,16 @@ def _faults(model: Model, max_tokens: int, progress: _Progress) -> Check:
     ]
     differences = []
     for done, (step, index, after) in enumerate(plan, 1):
-        found = resume_after_fault(model.stream(TEXT, **options), step, index, after)
-        difference = first_difference(Case(0, "prompt-lookup", 5, 3, 0.7, 2), reference, found)
-        if difference is not None or found.rounds != reference.rounds:
-            moment = "after" if after else "before"
-            differences.append(f"{moment} {step}, round {index}: {difference or 'other rounds'}")
+        trace: object
+        try:
+            found = resume_after_fault(model.stream(TEXT, **options), step, index, after)
+        except (VerispecError, AssertionError) as error:  # a backend that cannot go on is an outcome
+            trace = error
+        else:
+            trace = first_difference(Case(0, "prompt-lookup", 5, 3, 0.7, 2), reference, found)
+            if trace is None and found.rounds != reference.rounds:
+                trace = "other rounds"
+        if trace is not None:
+            differences.append(f"{'after' if after else 'before'} {step}, round {index}: {trace}")
         progress("faults", done, len(plan))
     return Check("faults", len(plan), len(plan) - len(differences), True, tuple(differences))
