@@ -88,6 +88,21 @@ def test_bench_decode_compares_with_off(model: str, suite: str, capsys: pytest.C
     assert report["suite"]["name"] == "tiny"
 
 
+def test_bench_decode_repeats_until_the_ratios_are_known(
+    model: str, suite: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--suite", suite, "--strategies", "suffix", "--repeats", "2", "--threads", "1", "--json"]
+    counts = []
+    for precision in ("1000", "0"):
+        assert main(["bench", "decode", model, *arguments, "--precision", precision, "--most", "5"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        measured = [prompt for prompt in report["prompts"] if prompt["measured_tokens"]]
+        counts.append(
+            {prompt["strategies"]["suffix"]["seconds_ratio_to_off"]["pairs"] for prompt in measured}
+        )
+    assert counts == [{2}, {5}]
+
+
 def test_bench_decode_refuses_a_strategy_that_is_malformed(
     model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,21 +54,39 @@ class DecodeBench:
     def runs(self) -> int:
         return sum(len(track.runs) for tracks in self.tracks.values() for track in tracks.values())
 
+    def unsettled(self, precision: float) -> list[Answer]:
+        """Prompts whose ratio to ``off`` is not yet known well enough, for any strategy."""
+        return [
+            answer
+            for answer in self.measured()
+            if any(self.slowdown(name, answer).half_width > precision for name in self.tracks)
+        ]
+
     def slowdown(self, strategy: str, answer: Answer) -> PairedRatio:
         """Seconds per token against ``off`` on one prompt; over 1 is slower."""
         prompt = answer.prompt.id
         return paired_ratio(self.tracks[strategy][prompt].per_token, self.tracks[OFF.name][prompt].per_token)
 
 
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How often to repeat: at least ``repeats`` times, then on until every prompt's ratio to ``off`` is known within
+    ``precision`` (half the width of its interval), at most ``most`` times."""
+
+    repeats: int
+    precision: float | None = None
+    most: int = 0
+
+
 def bench_decode(
     model: Model,
     suite: Suite,
     settings: Sequence[StrategySetting],
-    repeats: int,
+    effort: Effort,
     sampling: dict[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> DecodeBench:
-    """Answers each prompt ``repeats`` times with every strategy and ``off``, one after another, in turning order.
+    """Answers each prompt with every strategy and ``off``, one after another, in turning order, again and again.
 
     A text that falls into a loop is measured up to there. ``sampling`` are sampling options; greedy without.
     """
@@ -80,16 +98,18 @@ def bench_decode(
     }
     tracks = {name: {answer.prompt.id: Track() for answer in answers if answer.measured} for name in engines}
     bench = DecodeBench(suite, answers, tracks, sampling)
-    total, done = (repeats + 1) * len(bench.measured()), 0
-    for repeat in range(repeats + 1):
-        for answer in bench.measured():
-            for name in _turned(list(engines), repeat):
-                run = engines[name].decode(answer.prompt_tokens, answer.measured, ())
-                if repeat:  # the first round warms up: passes are captured, costs measured
-                    tracks[name][answer.prompt.id].runs.append(run)
-            done += 1
+    for answer in bench.measured():  # a first time untimed: passes are captured, costs measured
+        for engine in engines.values():
+            engine.decode(answer.prompt_tokens, answer.measured, ())
+    most = max(effort.repeats, effort.most if effort.precision is not None else 0)
+    for turn in range(most):
+        unsettled = bench.measured() if turn < effort.repeats else bench.unsettled(effort.precision or 0.0)
+        for index, answer in enumerate(unsettled):
             if progress is not None:
-                progress(done, total)
+                progress(turn * len(bench.measured()) + index, most * len(bench.measured()))
+            for name in _turned(list(engines), turn):
+                run = engines[name].decode(answer.prompt_tokens, answer.measured, ())
+                tracks[name][answer.prompt.id].runs.append(run)
     return bench
 
 

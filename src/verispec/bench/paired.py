@@ -21,6 +21,10 @@ class PairedRatio:
     high: float
     pairs: int
 
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "median": round(self.median, 4),

@@ -20,6 +20,11 @@ def command(
     repeats: Annotated[
         int, typer.Option("--repeats", min=1, help="Measured answers a prompt and strategy.")
     ] = 3,
+    precision: Annotated[
+        float | None,
+        typer.Option("--precision", min=0.0, help="Repeat until each prompt's ratio is known within this."),
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="Most repeats for the precision.")] = 60,
     temperature: Annotated[float, typer.Option("--temperature", help="0 (default) is greedy.")] = 0.0,
     seed: flags.SeedOption = None,
     ctx: flags.ContextOption = None,
@@ -29,18 +34,18 @@ def command(
 ) -> None:
     """Answer a suite with every strategy beside `off`, in turns; exit 1 when an answer differs."""
     from verispec.bench.conditions import conditions
-    from verispec.bench.decode import bench_decode, describe_bench
+    from verispec.bench.decode import Effort, bench_decode, describe_bench
     from verispec.bench.strategy_setting import parse_settings
     from verispec.bench.suites import load_suite
     from verispec.cli.progress import CountBar
     from verispec.engine.loading import load
 
     wanted, settings = load_suite(suite), parse_settings(strategies)
-    sampling = _sampling(temperature, seed)
+    sampling, effort = _sampling(temperature, seed), Effort(repeats, precision, most)
     with load(model, ctx=ctx, threads=threads) as loaded:
         facts = conditions(loaded, model)
         with CountBar("decode") as bar:
-            bench = bench_decode(loaded, wanted, settings, repeats, sampling, bar.update)
+            bench = bench_decode(loaded, wanted, settings, effort, sampling, bar.update)
     report = {**describe_bench(bench), "conditions": facts}
     write_report(report, output)
     if as_json:
