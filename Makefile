@@ -14,7 +14,7 @@ build:
 	@$(LOCKED) locked-build
 
 test: build
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Kernels of one instruction set may share no inline function with other code: the linker keeps one copy of each,
 # which might then be the one that this CPU cannot run.
