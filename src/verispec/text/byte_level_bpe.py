@@ -24,7 +24,14 @@ _ALPHABET = frozenset(byte_characters())
 class ByteLevelBpe:
     """Encodes text that holds no added tokens any more."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, published: LibraryTokenizer | None = None) -> None:
+        """``published``: the family's own pipeline, where it came with the model, without added tokens."""
+        self._vocabulary = vocabulary
+        self.space_prefix = False
+        self.add_bos = False
+        self._library = self._pipeline(vocabulary) if published is None else published
+
+    def _pipeline(self, vocabulary: Vocabulary) -> LibraryTokenizer:
         rules = RULES.get(vocabulary.pre)
         if rules is None:
             known = ", ".join(RULES)
@@ -36,14 +43,13 @@ class ByteLevelBpe:
             model = models.BPE(ids, _pairs(vocabulary), ignore_merges=rules.whole_words)
         except Exception as error:  # the library raises bare Exception
             vocabulary.fail("merges", "merges that fit the tokens", str(error))
-        self._library = LibraryTokenizer(model)
-        self._library.pre_tokenizer = rules.pre_tokenizer()
+        library = LibraryTokenizer(model)
+        library.pre_tokenizer = rules.pre_tokenizer()
         normalizer = rules.normalizer()
         if normalizer is not None:
-            self._library.normalizer = normalizer
-        self._vocabulary = vocabulary
+            library.normalizer = normalizer
         self.add_bos = rules.add_bos
-        self.space_prefix = False
+        return library
 
     def encode(self, text: str) -> list[int]:
         """Token ids of ``text``. Bytes that the vocabulary has no token for vanish, as in the published

@@ -1,4 +1,4 @@
-"""Text to token ids and back, from a GGUF file's own metadata.
+"""Text to token ids and back, from a model file's own facts.
 
 User text never becomes a control token: ``encode`` treats ``<|im_end|>`` as the characters it is, unless
 ``parse_special`` says that the text comes from a template. User-defined tokens are matched first, always.
@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from tokenizers import Tokenizer as LibraryTokenizer
+
 from verispec.errors import OptionError
 from verispec.text.added_tokens import cut_at
 from verispec.text.byte_level_bpe import ByteLevelBpe
@@ -21,12 +23,13 @@ from verispec.text.vocabulary import CONTROL, UNKNOWN, USER_DEFINED, Vocabulary,
 
 
 class Tokenizer:
-    """Use ``Tokenizer.from_gguf``. Safe to share between threads."""
+    """Use ``Tokenizer.from_gguf`` or ``published_files``. Safe to share between threads."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, published: LibraryTokenizer | None = None) -> None:
+        """``published``: see ``ByteLevelBpe``."""
         self.vocabulary = vocabulary
         if vocabulary.model == "gpt2":
-            self._algorithm: ByteLevelBpe | SentencePieceBpe = ByteLevelBpe(vocabulary)
+            self._algorithm: ByteLevelBpe | SentencePieceBpe = ByteLevelBpe(vocabulary, published)
         elif vocabulary.model == "llama":
             self._algorithm = SentencePieceBpe(vocabulary)
         else:
