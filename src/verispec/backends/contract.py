@@ -14,6 +14,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+DEFAULT_CONTEXT = 4096
+"""Positions a sequence holds unless told otherwise, or as many as the model was trained on, if fewer."""
+
 COMMITTED = -1
 """The parent of a row that continues the committed prefix of its sequence."""
 

@@ -17,7 +17,7 @@ from verispec.backends.native_plan import (
     plan_decoder,
     plan_model,
 )
-from verispec.backends.row_check import check_outputs, check_rows
+from verispec.backends.row_check import check_call, check_rows
 from verispec.backends.slots import Ring, Slots, SlotState
 from verispec.errors import BackendError, OptionError
 from verispec.models.memory import MemoryNeed, available_memory, check_memory, kept_positions
@@ -91,7 +91,7 @@ class NativeBackend(BackendAdapter):
     def evaluate(
         self, rows: Sequence[Row], outputs: Sequence[int], want_logits: bool, taps: Sequence[int] = ()
     ) -> Evaluation:
-        self._check_call(rows, outputs, taps)
+        check_call(len(rows), outputs, taps, self._capabilities.taps)
         lengths = {row.sequence: self._slots.state(row.sequence).length for row in rows}
         ends = check_rows(rows, lengths, self._capabilities.vocabulary, self._capabilities.context)
         for sequence in lengths:
@@ -103,14 +103,6 @@ class NativeBackend(BackendAdapter):
         if len(parts) == 1:
             return self._run(rows, outputs, want_logits, kept)
         return self._run_parts(rows, outputs, want_logits, kept, parts)
-
-    def _check_call(self, rows: Sequence[Row], outputs: Sequence[int], taps: Sequence[int]) -> None:
-        if not rows:
-            raise BackendError("rows: expected at least one, found none")
-        check_outputs(outputs, len(rows))
-        for tap in taps:
-            if tap not in self._capabilities.taps:
-                raise BackendError(f"taps: expected some of {self._capabilities.taps}, found {tap}")
 
     def _split(self, rows: int, outputs: Sequence[int], want_logits: bool) -> list[tuple[int, int]]:
         """Row ranges of the passes that evaluate ``rows`` rows."""

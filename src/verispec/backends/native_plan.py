@@ -11,6 +11,7 @@ import numpy as np
 import psutil
 
 from verispec.artifacts.gguf import GgufFile
+from verispec.backends.contract import DEFAULT_CONTEXT
 from verispec.errors import ArtifactError, OptionError
 from verispec.models.decoder import Decoder, build_decoder
 from verispec.models.hyperparameters import Hyperparameters, read_hyperparameters
@@ -18,7 +19,6 @@ from verispec.models.memory import MemoryNeed, PassLimits, memory_need
 from verispec.models.tensors import EMBEDDING, ROPE_FACTORS, check_tensors
 from verispec.ops.native_weights import packed_bytes
 
-DEFAULT_CONTEXT = 4096
 MAX_THREADS = 256
 MAX_SEQUENCES = 1024
 MAX_ROWS = 128

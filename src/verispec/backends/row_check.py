@@ -44,6 +44,16 @@ def _refuse_parent(index: int, parent: int, expected: int) -> None:
     raise BackendError(f"row {index}: expected parent {expected}, found {parent}")
 
 
+def check_call(rows: int, outputs: Sequence[int], taps: Sequence[int], offered: Sequence[int]) -> None:
+    """Raises BackendError unless there are rows, ``outputs`` among them, and ``taps`` among those ``offered``."""
+    if not rows:
+        raise BackendError("rows: expected at least one, found none")
+    check_outputs(outputs, rows)
+    for tap in taps:
+        if tap not in offered:
+            raise BackendError(f"taps: expected some of {tuple(offered)}, found {tap}")
+
+
 def check_outputs(outputs: Sequence[int], rows: int) -> None:
     """Raises BackendError unless ``outputs`` are ascending row indices."""
     before = -1

@@ -6,183 +6,108 @@ arithmetic is not. It exists to show that the contract belongs to no backend.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from verispec.backends.contract import (
-    COMMITTED,
-    BackendAdapter,
-    Capabilities,
-    Checkpoint,
-    Evaluation,
-    Row,
-)
-from verispec.errors import BackendError, ContextOverflowError, UnsupportedError
-
-
-@dataclass(slots=True)
-class _Sequence:
-    cache: Any
-    length: int = 0
+from verispec.backends.contract import BackendAdapter, Capabilities, Checkpoint, Evaluation, Row
+from verispec.backends.row_check import check_call, check_rows
+from verispec.backends.slots import Slots, SlotState
+from verispec.backends.transformers_plan import TransformersPlan
+from verispec.errors import BackendError
 
 
 class TransformersBackend(BackendAdapter):
-    """Runs ``model`` (a ``transformers`` causal language model in evaluation mode) row list by row list."""
+    """Runs one model in float32, a sequence's rows in one forward."""
 
     name = "transformers"
 
-    def __init__(self, model: Any, context: int, sequences: int = 4) -> None:
-        config = model.config.get_text_config()
-        self._model = model.eval()
-        self._config = config
-        self._limit = sequences
-        self._open: dict[int, _Sequence] = {}
-        self._refuse_uncroppable()
-        self._capabilities = Capabilities(
-            exactness="token-checked",
-            architecture=str(config.model_type),
-            vocabulary=int(config.vocab_size),
-            hidden_size=int(config.hidden_size),
-            layers=int(config.num_hidden_layers),
-            context=min(context, int(config.max_position_embeddings)),
-            sequences=sequences,
-            max_rows=512,
-            rollback=context,
-        )
+    def __init__(self, plan: TransformersPlan, threads: int | None = None) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM
 
-    @classmethod
-    def load(cls, path: str | Path, context: int, threads: int | None = None) -> TransformersBackend:
-        """Loads a folder in the library's format, or a GGUF file, which the library dequantises to float32."""
-        try:
-            import torch
-            from transformers import AutoModelForCausalLM
-        except ImportError as error:
-            raise UnsupportedError(
-                "needs-transformers",
-                f"the transformers backend needs torch and transformers ({error})",
-                "Install verispec[transformers]",
-            ) from error
         if threads is not None:
             torch.set_num_threads(threads)
-        path = Path(path)
-        source = {"gguf_file": path.name} if path.is_file() else {}
-        folder = path.parent if path.is_file() else path
         try:
             model = AutoModelForCausalLM.from_pretrained(
-                str(folder), local_files_only=True, dtype=torch.float32, **source
+                local_files_only=True, dtype=torch.float32, **plan.source
             )
         except Exception as error:  # the library's loading errors share no base
-            raise BackendError(f"{path}: transformers cannot load it: {error}") from error
-        return cls(model, context)
+            raise BackendError(f"{plan.path}: transformers cannot load it: {error}") from error
+        self._model: Any = model.eval()
+        parameters = inspect.signature(model.forward).parameters
+        self._cache_argument = "cache" if "cache" in parameters else "past_key_values"
+        self._plan = plan
+        self._slots = Slots(plan.capabilities.sequences, plan.capabilities.context, ())
+        self._caches: dict[int, Any] = {}
 
     @property
     def capabilities(self) -> Capabilities:
-        return self._capabilities
-
-    def _new_cache(self) -> Any:
-        from transformers import DynamicCache
-
-        return DynamicCache(config=self._config)
-
-    def _refuse_uncroppable(self) -> None:
-        """A sliding or recurrent layer forgets what a rejected row would have to bring back."""
-        for index, layer in enumerate(getattr(self._new_cache(), "layers", [])):
-            kind = type(layer).__name__
-            if kind != "DynamicLayer":
-                raise UnsupportedError(
-                    "needs-croppable-cache",
-                    f"layer {index} keeps its state in a {kind}, which cannot be cropped",
-                    "Use the native backend for this model",
-                )
+        return self._plan.capabilities
 
     def open_sequence(self) -> int:
-        for sequence in range(self._limit):
-            if sequence not in self._open:
-                self._open[sequence] = _Sequence(self._new_cache())
-                return sequence
-        raise BackendError(f"sequences: expected at most {self._limit} open at once, found one more")
+        self._check_open()
+        sequence = self._slots.open()
+        self._caches[sequence] = self._new_cache()
+        return sequence
 
     def close_sequence(self, sequence: int) -> None:
-        self._open.pop(sequence, None)
+        self._slots.close(sequence)
+        self._caches.pop(sequence, None)
 
     def length(self, sequence: int) -> int:
-        return self._state(sequence).length
+        return self._slots.state(sequence).length
 
     def oldest_length(self, sequence: int) -> int:
-        self._state(sequence)
-        return 0
+        return self._slots.oldest_length(sequence)
 
     def evaluate(
         self, rows: Sequence[Row], outputs: Sequence[int], want_logits: bool, taps: Sequence[int] = ()
     ) -> Evaluation:
-        if taps:
-            raise BackendError(f"taps: the transformers backend captures none, found {list(taps)}")
-        chosen = self._evaluate_all(rows)[list(outputs)] if rows else np.zeros((0, 0), np.float32)
-        argmax = [int(i) for i in chosen.argmax(axis=1)] if len(outputs) else []
-        return Evaluation(argmax, chosen if want_logits else None)
-
-    def _evaluate_all(self, rows: Sequence[Row]) -> npt.NDArray[np.float32]:
-        """Logits of every row, in row order, one forward a sequence."""
-        logits = np.empty((len(rows), self._capabilities.vocabulary), np.float32)
-        for sequence in dict.fromkeys(row.sequence for row in rows):
-            indices = [i for i, row in enumerate(rows) if row.sequence == sequence]
-            self._check_chain(rows, indices)
-            logits[indices] = self._forward(sequence, [rows[i].token for i in indices])
-        return logits
+        check_call(len(rows), outputs, taps, self.capabilities.taps)
+        self._check_open()
+        lengths = {row.sequence: self.length(row.sequence) for row in rows}
+        ends = check_rows(rows, lengths, self.capabilities.vocabulary, self.capabilities.context)
+        logits = np.empty((len(rows), self.capabilities.vocabulary), np.float32)
+        for sequence, end in ends.items():
+            self._slots.begin(sequence)
+            indices = [index for index, row in enumerate(rows) if row.sequence == sequence]
+            logits[indices] = self._forward(sequence, [rows[index].token for index in indices])
+            self._slots.wrote(sequence, end)
+        chosen = logits[list(outputs)]
+        argmax = [int(token) for token in chosen.argmax(axis=1)] if len(outputs) else []
+        return Evaluation(argmax, chosen if want_logits and len(outputs) else None)
 
     def _forward(self, sequence: int, tokens: list[int]) -> npt.NDArray[np.float32]:
         import torch
 
-        state = self._state(sequence)
-        excess = int(state.cache.get_seq_length()) - state.length
-        if state.length == 0:
-            state.cache = self._new_cache()
-        elif excess:
-            state.cache.crop(-excess)
+        length = self.length(sequence)
+        if length == 0:
+            self._caches[sequence] = self._new_cache()
+        cache = self._caches[sequence]
+        for layer in cache.layers:  # each by itself: a forward that was interrupted reached some of them
+            excess = int(layer.get_seq_length()) - length
+            if excess:
+                layer.crop(-excess)
         with torch.inference_mode():
             output = self._model(
-                input_ids=torch.tensor([tokens]), past_key_values=state.cache, use_cache=True
+                input_ids=torch.tensor([tokens]), use_cache=True, **{self._cache_argument: cache}
             )
         return np.asarray(output.logits[0].float().numpy(), dtype=np.float32)
 
-    def _check_chain(self, rows: Sequence[Row], indices: list[int]) -> None:
-        expected = self._state(rows[indices[0]].sequence).length
-        parent = COMMITTED
-        for index in indices:
-            row = rows[index]
-            if row.position >= self._capabilities.context:
-                raise ContextOverflowError(
-                    f"row {index}: expected a position below {self._capabilities.context}, found {row.position}"
-                )
-            if (row.position, row.parent) != (expected, parent):
-                raise BackendError(
-                    f"row {index}: expected position {expected} with parent {parent} (this backend takes chains), "
-                    f"found position {row.position} with parent {row.parent}"
-                )
-            if not 0 <= row.token < self._capabilities.vocabulary:
-                raise BackendError(
-                    f"row {index}: expected a token in 0..{self._capabilities.vocabulary - 1}, found {row.token}"
-                )
-            expected += 1
-            parent = index
-
     def checkpoint(self, sequence: int) -> Checkpoint:
-        return Checkpoint(sequence, self._state(sequence).length)
+        return Checkpoint(sequence, self.length(sequence), self._slots.checkpoint(sequence))
 
     def commit(self, sequence: int, length: int) -> None:
-        state = self._state(sequence)
-        held = int(state.cache.get_seq_length())
-        if not 0 <= length <= held:
-            raise BackendError(f"commit: expected a length in 0..{held}, found {length}")
-        state.length = length
+        self._slots.commit(sequence, length)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        self._state(checkpoint.sequence).length = checkpoint.length
+        if not isinstance(checkpoint.state, SlotState):
+            raise BackendError("restore: expected a checkpoint of this backend, found another's")
+        self._slots.restore(checkpoint.sequence, checkpoint.length, checkpoint.state)
 
     def identity(self) -> dict[str, str | int]:
         import torch
@@ -193,14 +118,19 @@ class TransformersBackend(BackendAdapter):
             "arithmetic": f"torch-{torch.__version__}",
             "transformers": transformers.__version__,
             "threads": torch.get_num_threads(),
+            "architecture": self.capabilities.architecture,
+            "artifact_sha256": self._plan.sha256(),
         }
 
     def close(self) -> None:
-        self._open.clear()
         self._model = None
+        self._caches.clear()
 
-    def _state(self, sequence: int) -> _Sequence:
-        state = self._open.get(sequence)
-        if state is None:
-            raise BackendError(f"sequence {sequence}: expected an open one, found {sorted(self._open)}")
-        return state
+    def _new_cache(self) -> Any:
+        from transformers import DynamicCache
+
+        return DynamicCache(config=self._plan.config)
+
+    def _check_open(self) -> None:
+        if self._model is None:
+            raise BackendError("backend: expected an open one, found a closed one")

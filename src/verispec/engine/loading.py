@@ -6,19 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from verispec.artifacts.digests import file_sha256
 from verispec.artifacts.gguf import GgufFile
 from verispec.artifacts.resolve import resolve_model
-from verispec.backends.contract import BackendAdapter
 from verispec.engine.model import Model
 from verispec.engine.options import check_integer
 from verispec.engine.request_options import RequestOptions
 from verispec.errors import OptionError
 from verispec.text.chat_template import ChatTemplate
+from verispec.text.published_files import read_published_files
 from verispec.text.tokenizer import Tokenizer
 
 DEFAULT_MODEL = "smollm2-135m"
-DEFAULT_CONTEXT = 4096
 DEFAULT_BACKEND = "native"
 BACKENDS = (DEFAULT_BACKEND, "transformers")
 
@@ -35,7 +33,8 @@ def load(
 
     ``ctx`` is how many positions a sequence holds (default 4096, or the model's own limit when that is less),
     ``threads`` how many threads a pass uses (default: the physical cores). ``options`` are those of the generations to
-    come: what the native backend could not run is refused before anything is allocated.
+    come: what the backend could not run is refused before anything is allocated. Models are GGUF files; the
+    transformers backend loads a folder in its library's format too.
 
     The memory needed is checked first; MemoryLimitError says what is missing. ArtifactError for a bad file, FetchError
     for one that is not here, OptionError for a value out of range.
@@ -46,23 +45,36 @@ def load(
     if backend not in BACKENDS:
         raise OptionError(f"backend: expected one of {', '.join(BACKENDS)}, found {backend!r}")
     path = resolve_model(str(model)).path
-    opened, metadata = _open(backend, path, ctx, threads, options or {})
-    tokenizer = Tokenizer.from_gguf(metadata, str(path))
-    template = ChatTemplate.from_gguf(metadata, str(path))
-    return Model(opened, tokenizer, template, {"target": file_sha256(path)})
+    if backend == "transformers":
+        return _load_transformers(path, ctx, threads, options or {})
+    return _load_native(path, ctx, threads, options or {})
 
 
-def _open(
-    name: str, path: Path, ctx: int | None, threads: int | None, options: Mapping[str, Any]
-) -> tuple[BackendAdapter, Mapping[str, object]]:
-    if name == "transformers":
-        from verispec.backends.transformers import TransformersBackend
-
-        file = GgufFile.open(path)
-        return TransformersBackend.load(path, DEFAULT_CONTEXT if ctx is None else ctx, threads), file.metadata
+def _load_native(path: Path, ctx: int | None, threads: int | None, options: Mapping[str, Any]) -> Model:
     from verispec.backends.native import NativeBackend, planned_capabilities
     from verispec.backends.native_plan import plan_model
 
     plan = plan_model(path, ctx)
     RequestOptions.parse(options, planned_capabilities(plan))
-    return NativeBackend(plan, threads), plan.file.metadata
+    backend = NativeBackend(plan, threads)
+    tokenizer, template = _gguf_text(plan.file.metadata, path)
+    return Model(backend, tokenizer, template, {"target": plan.file.sha256()})
+
+
+def _load_transformers(path: Path, ctx: int | None, threads: int | None, options: Mapping[str, Any]) -> Model:
+    from verispec.backends.transformers_plan import plan_transformers
+
+    plan = plan_transformers(path, ctx)
+    RequestOptions.parse(options, plan.capabilities)
+    if path.is_file():
+        with GgufFile.open(path) as file:
+            tokenizer, template = _gguf_text(file.metadata, path)
+    else:
+        tokenizer, template = read_published_files(path, plan.capabilities.vocabulary)
+    from verispec.backends.transformers import TransformersBackend
+
+    return Model(TransformersBackend(plan, threads), tokenizer, template, {"target": plan.sha256()})
+
+
+def _gguf_text(metadata: Mapping[str, object], path: Path) -> tuple[Tokenizer, ChatTemplate | None]:
+    return Tokenizer.from_gguf(metadata, str(path)), ChatTemplate.from_gguf(metadata, str(path))
