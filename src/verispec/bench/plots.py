@@ -13,10 +13,11 @@ PEER_COLOURS = ("#31688e", "#35b779", "#8f8f8f", "#6a51a3", "#d4a017", "#1f9e89"
 
 
 def plot_peers(report: Mapping[str, Any], path: Path) -> None:
-    """Pass time by rows, and tokens per second on the suite, of every engine."""
-    figure, axes = _figure(2, (13.0, 5.0))
+    """Pass time by rows of every engine and, when a suite was written, its tokens per second."""
+    written = sorted(report["writing"], key=lambda entry: entry["tokens_per_second"])
+    figure, axes = _figure(2 if written else 1, (13.0, 5.0) if written else (7.0, 5.0))
     context, engines = next(iter(report["curves"].items()))
-    colours = _colours([*engines, *(entry["engine"] for entry in report["writing"])])
+    colours = _colours([*engines, *(entry["engine"] for entry in written)])
     for name, curve in engines.items():
         axes[0].plot(
             [point["rows"] for point in curve],
@@ -29,18 +30,23 @@ def plot_peers(report: Mapping[str, Any], path: Path) -> None:
     axes[0].set(xlabel="rows in one pass", ylabel="milliseconds", title=f"One pass behind {context} tokens")
     axes[0].set_ylim(bottom=0)
     axes[0].legend(fontsize=7)
-    written = sorted(report["writing"], key=lambda entry: entry["tokens_per_second"])
-    bars = axes[1].barh(
+    if written:
+        _plot_writing(axes[1], report["suite"]["name"], written, colours)
+    figure.suptitle(_subtitle(report["conditions"]), fontsize=9)
+    _save(figure, path)
+
+
+def _plot_writing(
+    axis: Any, suite: str, written: Sequence[Mapping[str, Any]], colours: Mapping[str, str]
+) -> None:
+    bars = axis.barh(
         [entry["engine"] for entry in written],
         [entry["tokens_per_second"] for entry in written],
         color=[colours[entry["engine"]] for entry in written],
     )
-    axes[1].bar_label(bars, fmt="%.0f", padding=3, fontsize=8)
-    suite = report["suite"]["name"] if report["suite"] else "no suite"
-    axes[1].set(xlabel="tokens per second, text before any loop", title=f"Writing the answers of {suite}")
-    axes[1].tick_params(axis="y", labelsize=7)
-    figure.suptitle(_subtitle(report["conditions"]), fontsize=9)
-    _save(figure, path)
+    axis.bar_label(bars, fmt="%.0f", padding=3, fontsize=8)
+    axis.set(xlabel="tokens per second, text before any loop", title=f"Writing the answers of {suite}")
+    axis.tick_params(axis="y", labelsize=7)
 
 
 def plot_pass_curves(reports: Sequence[Mapping[str, Any]], path: Path) -> None:
