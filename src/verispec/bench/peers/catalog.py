@@ -45,8 +45,10 @@ def _ngram(label: str, kind: str, **values: int) -> Configuration:
 NGRAM_MODES = (
     _ngram("ngram-mod 4/2/16", "ngram-mod", ngram_mod_n_match=4, ngram_mod_n_min=2, ngram_mod_n_max=16),
     _ngram("ngram-mod 6/4/24", "ngram-mod", ngram_mod_n_match=6, ngram_mod_n_min=4, ngram_mod_n_max=24),
+    _ngram("ngram-simple 4/15", "ngram-simple", ngram_simple_size_n=4, ngram_simple_size_m=15),
+    _ngram("ngram-map-k 4/15", "ngram-map-k", ngram_map_k_size_n=4, ngram_map_k_size_m=15),
 )
-"""The best of a search over llama-server's n-gram modes on copy-heavy-12; see benchmarks/ngram_search.py."""
+"""Settings that suit a small model on few cores; ``benchmarks/ngram_search.py`` tries many more on a machine."""
 
 PEERS = {
     kind.name: kind
