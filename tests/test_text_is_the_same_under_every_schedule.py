@@ -27,16 +27,14 @@ COPYING = (
     "Names: Ada Lovelace,"
 )
 PROSE = "The three most important things about a lighthouse are"
-SAMPLINGS: list[tuple[dict[str, Any], int | None]] = [
-    ({}, None),
-    ({}, 3),
-    ({"repetition_penalty": 1.2}, None),
-    ({"presence_penalty": 0.6, "frequency_penalty": 0.4}, 3),
-    ({"logit_bias": {30: 4.0, 28: -6.0}}, None),
-    ({"top_k": 20, "top_p": 0.9}, 0),
-    ({"min_p": 0.05}, None),
+SAMPLINGS: list[dict[str, Any]] = [
+    {},
+    {"repetition_penalty": 1.2},
+    {"presence_penalty": 0.6, "frequency_penalty": 0.4},
+    {"logit_bias": {30: 4.0, 28: -6.0}},
+    {"top_k": 20, "top_p": 0.9},
+    {"min_p": 0.05},
 ]
-"""Sampling parameters, and how many alternatives' logprobs are reported."""
 
 
 @pytest.fixture(params=["smollm2", "gemma3"])
@@ -46,7 +44,8 @@ def model(request: pytest.FixtureRequest) -> Model:
     return found
 
 
-@pytest.mark.parametrize(("sampling", "logprobs"), SAMPLINGS)
+@pytest.mark.parametrize("logprobs", [None, 3])
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda sampling: "+".join(sampling) or "plain")
 def test_every_strategy_width_seed_and_temperature_gives_the_text_of_off(
     model: Model, sampling: dict[str, Any], logprobs: int | None
 ) -> None:
@@ -57,7 +56,7 @@ def test_every_strategy_width_seed_and_temperature_gives_the_text_of_off(
         (1, 3, 15),
         (0,),
         (0.0, 0.8),
-        16,
+        20,
         logprobs,
         sampling,
     )
