@@ -1,0 +1,1 @@
+"""The OpenAI protocol: requests read and checked, answers in its shapes, whole or streamed."""
