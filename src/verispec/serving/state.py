@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from verispec.evidence.receipt import Receipt
@@ -19,14 +20,14 @@ class ReceiptStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RequestBounds:
-    """How much one request may ask for at once; what lies past it is refused with 400.
+    """How much one request may ask for; what lies past it is refused with 400.
 
-    ``answers`` bounds prompts times ``n``, ``stops`` the stop strings, ``deadline`` the seconds a client may ask for.
+    ``answers`` bounds its prompts times ``n``: no more than the engine's queue holds, since all are queued together.
+    ``deadline`` is the seconds that a request gets, and the most that one may ask for.
     """
 
-    answers: int = 128
-    stops: int = 16
-    deadline: float = 3600.0
+    answers: int = 64
+    deadline: float = 600.0
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class ServerState:
     """The served model and its surroundings; built once at start.
 
     ``model_id`` is what answers are signed with and what ``/v1/models`` shows; ``aliases`` are further names that
-    requests may use for it. ``created`` is the start in seconds since the epoch.
+    requests may use for it. ``created`` is the start in seconds since the epoch. ``with_defaults`` adds to the engine
+    options that a request gave those that the server decides where a request does not.
     """
 
     engine: EngineThread
@@ -43,6 +45,7 @@ class ServerState:
     created: int
     aliases: frozenset[str] = frozenset()
     bounds: RequestBounds = field(default_factory=RequestBounds)
+    with_defaults: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
 
     def serves(self, name: str) -> bool:
         """Whether ``name`` is the served model's id or an alias of it."""
