@@ -1,0 +1,125 @@
+"""From settings to a server that answers: everything that can be refused is refused before the model is loaded."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from uvicorn import Config
+
+from verispec.engine.loading import load
+from verispec.engine.model import Model
+from verispec.errors import OptionError
+from verispec.serving.announcement import Announcement
+from verispec.serving.app import create_app
+from verispec.serving.connections import ConnectionLimits, bounded_protocol, open_file_room
+from verispec.serving.engine_thread import ServingLimits
+from verispec.serving.health import Health
+from verispec.serving.keys import KeyRing
+from verispec.serving.lifecycle import DrainingServer, Lifecycle
+from verispec.serving.receipts import BoundedReceipts
+from verispec.serving.request_defaults import DefaultedEngine, RequestDefaults
+from verispec.serving.settings import ServerSettings
+from verispec.serving.state import RequestBounds, ServerState
+
+LISTEN_BACKLOG = 1024
+
+
+def serve(settings: ServerSettings, as_json: bool) -> None:
+    """Loads the model and serves it until a signal ends it. Raises VerispecError for what cannot be started."""
+    keys = KeyRing.load(None if settings.api_keys is None else Path(settings.api_keys), os.environ)
+    _log_to_standard_error()
+    with _bind(settings.host, settings.port) as listener, load_model(settings) as model:
+        announcement = Announcement(settings, model, keys, as_json, listener.getsockname()[:2])
+        server = build_server(settings, model, keys, announcement.show)
+        server.run([listener])
+
+
+def load_model(settings: ServerSettings) -> Model:
+    """The model with room for the answers that run at the same time."""
+    return load(
+        settings.model,
+        ctx=settings.ctx,
+        threads=settings.threads,
+        backend=settings.backend,
+        options=settings.requests,
+        sequences=settings.parallel,
+    )
+
+
+def build_server(settings: ServerSettings, model: Model, keys: KeyRing, ready: Any) -> DrainingServer:
+    """The server around a loaded model, ready to ``run``."""
+    limits = ServingLimits(
+        parallel=settings.parallel, queue=settings.queue, prefix_cache_bytes=settings.prefix_cache_bytes
+    )
+    defaults = RequestDefaults(settings.requests, model.backend.capabilities)
+    engine = DefaultedEngine(model, limits, defaults, settings.deadline)
+    receipts = BoundedReceipts(settings.receipts)
+    state = ServerState(
+        engine=engine,
+        model_id=model_id(settings.model),
+        receipts=receipts,
+        created=int(time.time()),
+        aliases=frozenset(settings.alias),
+        bounds=RequestBounds(deadline=settings.deadline),
+    )
+    lifecycle = Lifecycle()
+    health = Health(state, settings, lifecycle, defaults.resolution.as_dict())
+    config = Config(
+        create_app(health, receipts, keys),
+        http=bounded_protocol(
+            ConnectionLimits(
+                open_file_room(settings.max_connections), settings.header_timeout, settings.write_timeout
+            )
+        ),
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=LISTEN_BACKLOG,
+        timeout_keep_alive=max(1, round(settings.keep_alive)),
+    )
+    return DrainingServer(config, engine, lifecycle, settings.drain, ready)
+
+
+def model_id(name: str) -> str:
+    """What the model is called in answers: its name, or its file's name without folder and ending."""
+    return Path(name).stem if name.endswith((".gguf", ".safetensors")) else Path(name).name
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """A socket with the address, not listening yet: until the model is loaded, clients are refused at once."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise OptionError(
+            f"host: expected a name or address of this machine, found {host!r}: {error}"
+        ) from error
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise OptionError(f"host, port: cannot listen on {host} port {port}: {error.strerror}") from error
+    return listener
+
+
+def _log_to_standard_error() -> None:
+    """The server's own lines; uvicorn's repeat them, and would quote what clients sent."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger = logging.getLogger("verispec")
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL + 1)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
