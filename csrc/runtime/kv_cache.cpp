@@ -1,6 +1,7 @@
 #include "kv_cache.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <stdexcept>
 
@@ -16,9 +17,11 @@ constexpr size_t kAlignment = 4096;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-size_t slot_bytes(const KvLayer& layer) {
-  return sizeof(uint16_t) * static_cast<size_t>(layer.blocks) * kKeyBlock * layer.kv_heads * layer.head_dim;
+size_t key_block_bytes(const KvLayer& layer) {  // of the keys, or of the values, of kKeyBlock positions
+  return sizeof(uint16_t) * kKeyBlock * layer.kv_heads * layer.head_dim;
 }
+
+size_t slot_bytes(const KvLayer& layer) { return layer.blocks * key_block_bytes(layer); }
 
 KvLayer checked_layer(const KvCache::LayerShape& shape, int64_t positions, size_t index) {
   const std::string where = "KV cache layer " + std::to_string(index);
@@ -31,7 +34,7 @@ KvLayer checked_layer(const KvCache::LayerShape& shape, int64_t positions, size_
 
 std::unique_lock<std::shared_mutex> hold_alone(std::shared_mutex& in_use) {
   std::unique_lock<std::shared_mutex> lock(in_use, std::try_to_lock);
-  if (!lock.owns_lock()) throw std::runtime_error("KV cache: a pass is running on it");
+  if (!lock.owns_lock()) throw std::runtime_error("KV cache: a pass or a copy is running on it");
   return lock;
 }
 
@@ -72,6 +75,51 @@ void KvCache::discard_slot(int slot) {
       memory_.discard(reinterpret_cast<const uint8_t*>(half) - memory_.data() + slot * bytes, bytes);
     }
   }
+}
+
+size_t KvCache::saved_bytes(int64_t begin, int64_t end) const {
+  require_range("KV cache: end of the copied positions", end, 1, positions_);
+  require_range("KV cache: start of the copied positions", begin, 0, end - 1);
+  require(begin % kKeyBlock == 0 && end % kKeyBlock == 0,
+          "KV cache: copied positions: expected whole blocks of " + std::to_string(kKeyBlock) + ", found " +
+              std::to_string(begin) + " to " + std::to_string(end));
+  const int64_t blocks = (end - begin) / kKeyBlock;
+  size_t bytes = 0;
+  for (const KvLayer& layer : layers_) {
+    require_range("KV cache: copied blocks", blocks, 1, layer.blocks);
+    bytes += 2 * static_cast<size_t>(blocks) * key_block_bytes(layer);
+  }
+  return bytes;
+}
+
+// Calls copy(place in the cache, offset in the saved bytes, bytes) for each key block of [begin, end).
+template <typename Copy>
+void KvCache::for_key_blocks(int slot, int64_t begin, int64_t end, Copy copy) {
+  const auto alone = hold_alone(in_use_);
+  require(!closed_, "KV cache: expected an open cache, found a closed one");
+  require_range("KV cache: slot", slot, 0, slots_ - 1);
+  saved_bytes(begin, end);
+  size_t offset = 0;
+  for (const KvLayer& layer : layers_) {
+    const size_t bytes = key_block_bytes(layer);
+    for (uint16_t* half : {layer.keys, layer.values}) {
+      uint8_t* slot_start = reinterpret_cast<uint8_t*>(half) + slot * slot_bytes(layer);
+      for (int64_t block = begin / kKeyBlock; block < end / kKeyBlock; ++block, offset += bytes)
+        copy(slot_start + static_cast<size_t>(block % layer.blocks) * bytes, offset, bytes);
+    }
+  }
+}
+
+void KvCache::save(int slot, int64_t begin, int64_t end, uint8_t* to) {
+  for_key_blocks(slot, begin, end, [to](const uint8_t* place, size_t offset, size_t bytes) {
+    std::memcpy(to + offset, place, bytes);
+  });
+}
+
+void KvCache::load(int slot, int64_t begin, int64_t end, const uint8_t* from) {
+  for_key_blocks(slot, begin, end, [from](uint8_t* place, size_t offset, size_t bytes) {
+    std::memcpy(place, from + offset, bytes);
+  });
 }
 
 void KvCache::close() {

@@ -107,6 +107,16 @@ class KvCache:
     def kept(self, layer: int) -> int:
         """Positions the layer holds: what was asked for, in whole blocks of 16."""
 
+    def save(self, slot: int, begin: int, end: int) -> bytes:
+        """Keys and values of all layers at positions [begin, end), whole blocks of 16 that every layer keeps.
+
+        What a ring holds there now: the caller knows whether those are still the positions meant. Without the
+        interpreter lock. RuntimeError while a pass runs on the cache.
+        """
+
+    def load(self, slot: int, begin: int, end: int, saved: bytes) -> None:
+        """Puts back what ``save`` gave for as many positions of a cache of the same layers."""
+
     def discard_slot(self, slot: int) -> None:
         """Gives a slot's memory back to the system."""
 

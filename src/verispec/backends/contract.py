@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from verispec.errors import UnsupportedError
+
 DEFAULT_CONTEXT = 4096
 """Positions a sequence holds unless told otherwise, or as many as the model was trained on, if fewer."""
 
@@ -81,6 +83,8 @@ class Capabilities:
     the final norm."""
     prediction_layers: int = 0
     """Multi-token-prediction blocks that came with the model."""
+    prefix_block: int = 0
+    """Positions of a block that ``save_block`` copies out and ``load_blocks`` puts back; 0: neither is offered."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,21 @@ class Checkpoint:
     sequence: int
     length: int
     state: object = None
+
+
+@dataclass(frozen=True, eq=False)
+class PrefixBlock:
+    """A copy of what a backend keeps for one block of committed positions, with everything that a sequence needs to go
+    on behind it: keys and values, and for a recurrence its state at the block's end. Never changed once made."""
+
+    layout: object
+    """Names model, arithmetic and shape by value: only a backend of an equal layout takes the block."""
+    index: int
+    """The block of positions ``[index * B, (index + 1) * B)``, where B is ``Capabilities.prefix_block``."""
+    bytes: int
+    """Memory it holds."""
+    state: object
+    """Belongs to the backend that made it."""
 
 
 class BackendAdapter(ABC):
@@ -151,6 +170,33 @@ class BackendAdapter(ABC):
     @abstractmethod
     def restore(self, checkpoint: Checkpoint) -> None:
         """Returns the checkpoint's sequence to its state. BackendError when that state is gone."""
+
+    def save_block(self, sequence: int, index: int) -> PrefixBlock:
+        """A copy of block ``index`` of the committed positions; the sequence is not changed.
+
+        To be asked for as soon as the block is complete, before the next ``evaluate``: a sliding window displaces
+        positions, a recurrence goes on. Where ``Capabilities.recurrent``, that is when the length is the block's end.
+        Raises BackendError when the block is not committed as a whole or no longer held, UnsupportedError when
+        ``Capabilities.prefix_block`` is 0.
+        """
+        raise self._no_blocks()
+
+    def load_blocks(self, sequence: int, blocks: Sequence[PrefixBlock]) -> None:
+        """Makes the empty ``sequence`` what it was when it had just committed ``blocks``, which are 0, 1, 2, ... of one
+        sequence: the caller knows that each was evaluated behind the ones before it.
+
+        Going on gives the bits of evaluating all their tokens. Raises BackendError, and leaves the sequence empty, for
+        a sequence that has a length, for blocks out of order, past the context or of another layout; UnsupportedError
+        when ``Capabilities.prefix_block`` is 0.
+        """
+        raise self._no_blocks()
+
+    def _no_blocks(self) -> UnsupportedError:
+        return UnsupportedError(
+            "prefix-blocks",
+            f"backend {self.name}: expected one that saves blocks of a prefix, found prefix_block 0",
+            "Evaluate the whole prompt",
+        )
 
     @abstractmethod
     def identity(self) -> dict[str, str | int]:

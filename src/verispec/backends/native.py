@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from verispec import _native
-from verispec.backends.contract import BackendAdapter, Capabilities, Checkpoint, Evaluation, Row
+from verispec.backends.contract import (
+    BackendAdapter,
+    Capabilities,
+    Checkpoint,
+    Evaluation,
+    PrefixBlock,
+    Row,
+)
 from verispec.backends.native_plan import (
     LOGIT_ROWS,
     MAX_THREADS,
@@ -21,8 +29,12 @@ from verispec.backends.row_check import check_call, check_rows
 from verispec.backends.slots import Ring, Slots, SlotState
 from verispec.errors import BackendError, OptionError
 from verispec.models.memory import MemoryNeed, available_memory, check_memory, kept_positions
+from verispec.ops.contract import KEY_BLOCK
 from verispec.ops.native import NativePasses, PassKind
 from verispec.ops.native_weights import load_weights
+
+PREFIX_BLOCK = 2 * KEY_BLOCK
+"""Positions of a saved block. Smaller ones would share a little more of a prompt and cost more to find."""
 
 
 class NativeBackend(BackendAdapter):
@@ -73,8 +85,7 @@ class NativeBackend(BackendAdapter):
         return self._threads
 
     def open_sequence(self) -> int:
-        if self._cache.closed:
-            raise BackendError("backend: expected an open one, found a closed one")
+        self._check_open()
         return self._slots.open()
 
     def close_sequence(self, sequence: int) -> None:
@@ -156,6 +167,49 @@ class NativeBackend(BackendAdapter):
             raise BackendError("restore: expected a checkpoint of this backend, found another's")
         self._slots.restore(checkpoint.sequence, checkpoint.length, checkpoint.state)
 
+    def save_block(self, sequence: int, index: int) -> PrefixBlock:
+        self._check_open()
+        begin, end = index * PREFIX_BLOCK, (index + 1) * PREFIX_BLOCK
+        if index < 0:
+            raise BackendError(f"block: expected a number of at least 0, found {index}")
+        self._slots.check_held(sequence, begin, end)
+        saved = self._cache.save(sequence, begin, end)
+        return PrefixBlock(self._block_layout, index, len(saved), saved)
+
+    def load_blocks(self, sequence: int, blocks: Sequence[PrefixBlock]) -> None:
+        self._check_open()
+        length = len(blocks) * PREFIX_BLOCK
+        if self.length(sequence):
+            raise BackendError(
+                f"sequence {sequence}: expected an empty one, found {self.length(sequence)} positions"
+            )
+        if length > self._capabilities.context:
+            most = self._capabilities.context // PREFIX_BLOCK
+            raise BackendError(f"blocks: expected at most {most} (the context), found {len(blocks)}")
+        states = [self._block_state(block, index) for index, block in enumerate(blocks)]
+        self._slots.begin(sequence)
+        for index, saved in enumerate(states):
+            self._cache.load(sequence, index * PREFIX_BLOCK, (index + 1) * PREFIX_BLOCK, saved)
+        self._slots.loaded(sequence, length)
+
+    def _block_state(self, block: PrefixBlock, index: int) -> bytes:
+        if block.layout != self._block_layout or not isinstance(block.state, bytes):
+            raise BackendError(
+                f"block {index}: expected one of the layout {self._block_layout}, found {block.layout}"
+            )
+        if block.index != index:
+            raise BackendError(f"block {index}: expected blocks in order from 0, found block {block.index}")
+        return block.state
+
+    @cached_property
+    def _block_layout(self) -> tuple[str | int, ...]:
+        """What decides the bits of a block and their order; how much a window keeps does not."""
+        return self.name, _native.arithmetic_version, self._plan.file.sha256(), PREFIX_BLOCK
+
+    def _check_open(self) -> None:
+        if self._cache.closed:
+            raise BackendError("backend: expected an open one, found a closed one")
+
     def identity(self) -> dict[str, str | int]:
         return {
             "backend": self.name,
@@ -202,4 +256,5 @@ def planned_capabilities(plan: ModelPlan) -> Capabilities:
         max_rows=limits.rows,
         rollback=min((ring.kept - ring.window for ring in _rings(plan)), default=limits.context),
         taps=plan_decoder(plan).taps,
+        prefix_block=PREFIX_BLOCK,
     )

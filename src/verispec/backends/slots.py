@@ -109,6 +109,23 @@ class Slots:
         self.check_resident(index, length)
         slot.length = slot.evaluated = length
 
+    def check_held(self, index: int, begin: int, end: int) -> None:
+        """Raises BackendError unless [begin, end) is committed and every ring still holds all of it."""
+        slot = self.state(index)
+        if end > slot.length:
+            raise BackendError(f"sequence {index}: expected {end} committed positions, found {slot.length}")
+        for ring in self._rings:
+            if slot.reach > begin + ring.kept:
+                raise BackendError(
+                    f"sequence {index}: expected positions {begin} to {end - 1} still held, found them partly "
+                    f"displaced: a sliding window keeps {ring.kept} positions below {slot.reach}"
+                )
+
+    def loaded(self, index: int, length: int) -> None:
+        """The first ``length`` positions of a sequence that was empty are there, as if evaluated in order."""
+        self.wrote(index, length)
+        self.commit(index, length)
+
     def checkpoint(self, index: int) -> SlotState:
         slot = self.state(index)
         return SlotState(slot, slot.writes)
