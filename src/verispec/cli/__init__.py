@@ -22,6 +22,7 @@ from verispec.cli import (
     parity,
     pull,
     run,
+    serve,
     verify,
 )
 from verispec.cli.output import print_error
@@ -43,6 +44,7 @@ app.command("models")(models.command)
 app.command("inspect")(inspect.command)
 app.command("run")(run.command)
 app.command("chat")(chat.command)
+app.command("serve")(serve.command)
 app.command("demo")(demo.command)
 app.command("capabilities")(capabilities.command)
 app.command("verify")(verify.command)

@@ -12,7 +12,7 @@ from verispec.cli import generation_options as flags
 ServedModel = Annotated[
     str | None,
     typer.Argument(
-        metavar="[MODEL]",
+        metavar="MODEL",
         help="A name from `verispec models`, a GGUF file, or hf:OWNER/REPO/FILE.",
         show_default=False,
     ),
