@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from verispec.engine.generation import Chunk
+from verispec.engine.completion import Chunk
 from verispec.engine.model import Model
 from verispec.errors import OptionError
 

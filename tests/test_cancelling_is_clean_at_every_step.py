@@ -9,8 +9,10 @@ import pytest
 
 from verispec.conformance.faults import STEPS, FaultInjector, InjectedFaultError
 from verispec.conformance.parity import Case, first_difference
-from verispec.engine.generation import Completion, Generation
+from verispec.engine.completion import Completion
+from verispec.engine.generation import Generation
 from verispec.engine.model import Model
+from verispec.engine.shared_pass import Step
 
 PROMPT = "red green blue, red green blue, red green"
 OPTIONS: dict[str, Any] = {
@@ -43,10 +45,18 @@ def cancel_inside(generation: Generation, step: str, round_index: int, after: bo
             generation.cancel()
         result = original(*arguments)
         if due and after:
+            if step == "evaluate":  # its work is done when the pass is
+                return cancel_behind(generation, result)
             generation.cancel()
         return result
 
     setattr(owner, step, cancelling)
+
+
+def cancel_behind(generation: Generation, evaluating: Step[Any]) -> Step[Any]:
+    evaluation = yield from evaluating
+    generation.cancel()
+    return evaluation
 
 
 def run_out(generation: Generation) -> Completion:
@@ -98,9 +108,9 @@ def test_a_cancel_between_chunks_of_the_prompt_stops_there(smollm2: Model) -> No
     generation = smollm2.stream("The tide came in and the tide went out. " * 20, max_tokens=4)
     original = generation.request.process_prompt
 
-    def cancelling() -> bool:
+    def cancelling(chunk: int) -> Step[None]:
         generation.cancel()
-        return original()
+        return original(chunk)
 
     generation.request.process_prompt = cancelling  # type: ignore[method-assign]
     found = generation.result()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from verispec.cli import main
-from verispec.engine.generation import Completion
+from verispec.engine.completion import Completion
 from verispec.engine.model import Model
 
 MODEL = "smollm2-135m"

@@ -10,7 +10,7 @@ import pytest
 
 from adversarial_drafters import OracleDrafter
 from verispec.conformance.parity import Case, first_difference
-from verispec.engine.generation import Completion
+from verispec.engine.completion import Completion
 from verispec.engine.loading import load
 from verispec.engine.model import Model
 from verispec.engine.replay import ModelReplayer

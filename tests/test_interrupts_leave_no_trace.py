@@ -7,11 +7,14 @@ import sys
 from types import FrameType
 from typing import Any
 
-from verispec.engine.generation import Completion, Generation
+from verispec.engine.completion import Completion
+from verispec.engine.generation import Generation
 from verispec.engine.model import Model
 
 INTERRUPTED = (
     "round.py",
+    "step.py",
+    "shared_pass.py",
     "request.py",
     "target.py",
     "guarded_drafter.py",

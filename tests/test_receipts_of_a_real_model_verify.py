@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from verispec.drafting.resolution import BY_NAME
-from verispec.engine.generation import Completion
+from verispec.engine.completion import Completion
 from verispec.engine.model import Model
 from verispec.engine.replay import ModelReplayer
 from verispec.errors import ReceiptError

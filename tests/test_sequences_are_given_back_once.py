@@ -37,7 +37,7 @@ def test_a_cancel_behind_the_end_changes_nothing(smollm2: Model) -> None:
 
 def test_a_round_that_waited_for_a_close_does_not_run(smollm2: Model) -> None:
     generation = smollm2.stream(PROMPT, max_tokens=20)
-    with smollm2._lock:
+    with smollm2.lock:
         waiting = threading.Thread(target=next, args=(generation, None))
         waiting.start()
         generation.close()

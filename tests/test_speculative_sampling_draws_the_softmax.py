@@ -29,6 +29,7 @@ from verispec.engine.options import SamplingParameters
 from verispec.engine.request import Request
 from verispec.engine.round import run_round
 from verispec.engine.sampler import Sampler
+from verispec.engine.shared_pass import run_alone
 from verispec.engine.target import Target
 from verispec.text.detokenizer import Detokenizer
 from verispec.text.stops import StopMatcher
@@ -129,7 +130,7 @@ def draw(seed: int, drafter: Drafter | None, sampling: dict[str, Any]) -> Reques
         Decoder(cast(Detokenizer, Wordless()), StopMatcher(()), (), TOKENS, False),
     )
     while request.finish_reason is None:
-        run_round(request)
+        run_alone(request.target.backend, run_round(request, WIDTH + 1))
     return request
 
 
@@ -175,7 +176,7 @@ def test_tokens_inside_a_block_are_drawn_from_the_same_softmax() -> None:
             Sampler(SamplingParameters(temperature=1.0), seed, [0]),
             Decoder(cast(Detokenizer, Wordless()), StopMatcher(()), (), TOKENS, False),
         )
-        firsts[run_round(request).tokens[0].token] += 1
+        firsts[run_alone(backend, run_round(request, WIDTH + 1)).tokens[0].token] += 1
     assert chisquare(firsts, expected * firsts.sum()).pvalue > SIGNIFICANCE
 
 

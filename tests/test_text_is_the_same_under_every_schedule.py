@@ -19,7 +19,7 @@ from adversarial_drafters import (
     WrongDrafter,
 )
 from verispec.conformance.parity import Case, first_difference, run_parity
-from verispec.engine.generation import Completion
+from verispec.engine.completion import Completion
 from verispec.engine.model import Model
 
 COPYING = (

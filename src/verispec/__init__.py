@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from verispec.engine.generation import Chunk, Completion, Generation
+    from verispec.engine.completion import Chunk, Completion
+    from verispec.engine.generation import Generation
     from verispec.engine.loading import load
     from verispec.engine.model import Model
     from verispec.errors import (
@@ -43,7 +44,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "verispec.engine.generation": ("Chunk", "Completion", "Generation"),
+    "verispec.engine.completion": ("Chunk", "Completion"),
+    "verispec.engine.generation": ("Generation",),
     "verispec.engine.loading": ("load",),
     "verispec.engine.model": ("Model",),
 }

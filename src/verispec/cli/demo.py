@@ -11,7 +11,7 @@ from verispec.cli import generation_options as flags
 from verispec.cli.output import JsonOption, print_json
 
 if TYPE_CHECKING:
-    from verispec.engine.generation import Completion
+    from verispec.engine.completion import Completion
     from verispec.engine.prompt import Prompt
 
 PROMPT = (

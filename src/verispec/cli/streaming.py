@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from verispec.engine.generation import Completion, Generation
+from verispec.engine.completion import Completion
+from verispec.engine.generation import Generation
 
 
 def show(generation: Generation, quiet: bool = False) -> Completion:

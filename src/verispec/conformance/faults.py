@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from verispec.engine.generation import Completion, Generation
+from verispec.engine.completion import Completion
+from verispec.engine.generation import Generation
 from verispec.engine.request import Request
+from verispec.engine.shared_pass import Step
 
 STEPS = ("checkpoint", "draft", "evaluate", "sample", "commit", "emit", "restore")
 """The seven steps of a round, by the name of what carries each out."""
@@ -43,10 +45,16 @@ class FaultInjector:
                 self._fire(pending, step)
             result = original(*arguments)
             if due and self.after:
+                if step == "evaluate":  # its work is done when the pass is
+                    return self._fire_behind(result, pending, step)
                 self._fire(pending, step)
             return result
 
         setattr(owner, step, faulty)
+
+    def _fire_behind(self, evaluating: Step[Any], pending: list[bool], step: str) -> Step[Any]:
+        yield from evaluating
+        self._fire(pending, step)
 
     def _fire(self, pending: list[bool], step: str) -> None:
         pending[0] = False

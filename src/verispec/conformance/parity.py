@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from verispec.engine.generation import Completion
+from verispec.engine.completion import Completion
 from verispec.engine.model import Model
 from verispec.engine.prompt import Prompt
 

@@ -9,6 +9,7 @@ from verispec.drafting.contract import Proposal
 from verispec.engine.acceptance import AcceptanceEstimate
 from verispec.engine.draft_width import WidthPolicy
 from verispec.engine.pass_cost import PassCost
+from verispec.engine.shared_cost import SharedCost
 
 _MARGIN = 1.02
 """How much faster than no proposal a width must promise to be: below that, the table's own error decides."""
@@ -55,6 +56,10 @@ class AdaptiveWidth(WidthPolicy):
     def request(self, context_length: int) -> int:
         self._context_length = context_length
         return super().request(context_length)
+
+    def share_pass(self, rows: int, requests: int) -> None:
+        if isinstance(self._cost, SharedCost):
+            self._cost.rows, self._cost.requests = rows, requests
 
     def _choose(self, proposal: Proposal, context_length: int) -> int:
         costs = self._cost.row_costs(self._draft_max + 1, context_length)

@@ -31,7 +31,7 @@ class Decoder:
         self.end_tokens = frozenset(end_tokens)
         self.remaining = max_tokens
         self.context_bound = context_bound
-        self.finish_reason: str | None = None
+        self.finish_reason: str | None = None if max_tokens else "length"
         self.stop_string: str | None = None
 
     def push(self, token: int) -> str:

@@ -38,6 +38,9 @@ class WidthPolicy(ABC):
             return 0
         return self._choose(proposal, context_length)
 
+    def share_pass(self, rows: int, requests: int) -> None:  # noqa: B027 - a fixed width goes by no costs
+        """Others bring ``rows`` rows to the next pass, which advances ``requests`` requests, this one included."""
+
     @abstractmethod
     def _choose(self, proposal: Proposal, context_length: int) -> int:
         """The width for a proposal of at least one token and at least ``spec_draft_min``."""

@@ -17,18 +17,21 @@ from verispec.drafting.options import DRAFT_MAX, DRAFT_MIN, DRAFT_POLICY
 from verispec.drafting.resolution import Resolution, availability
 from verispec.drafting.strategies import DrafterMaker
 from verispec.engine.adaptive_width import AdaptiveWidth
+from verispec.engine.completion import Chunk, Completion
 from verispec.engine.conversation import Conversation
 from verispec.engine.decoder import Decoder
 from verispec.engine.draft_width import FixedWidth, WidthPolicy
-from verispec.engine.generation import Chunk, Completion, Generation, describe
+from verispec.engine.generation import Generation
 from verispec.engine.guarded_drafter import GuardedDrafter
 from verispec.engine.pass_cost import CostTable
 from verispec.engine.pass_timing import ASSUMED_COSTS, measure_pass_costs
 from verispec.engine.prompt import Prompt, encode_prompt
+from verispec.engine.prompt_scores import PromptScores
 from verispec.engine.proof import make_receipt
 from verispec.engine.request import Request
-from verispec.engine.request_options import RequestOptions
+from verispec.engine.request_options import PreparedRequest, RequestOptions
 from verispec.engine.sampler import Sampler
+from verispec.engine.shared_cost import SharedCost
 from verispec.engine.target import Target
 from verispec.errors import BackendError
 from verispec.evidence.receipt import Receipt
@@ -57,7 +60,8 @@ class Model:
         self.template = template
         self.artifacts = artifacts
         """SHA-256 of each file by its role; ``target`` is the model itself."""
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held by whoever uses the backend."""
         self._costs: CostTable | None = None
         self._makers: dict[str, DrafterMaker] = {}
 
@@ -88,33 +92,45 @@ class Model:
 
     def conversation(self) -> Conversation:
         """A conversation that keeps the target's state of everything said so far."""
-        return Conversation(self.backend, self._lock, self.start)
+        return Conversation(self.backend, self.lock, self.start)
 
     def start(self, prompt: Prompt, conversation: Conversation | None, options: dict[str, Any]) -> Generation:
         """Opens a request, on the conversation's sequence when there is one."""
-        parsed = RequestOptions.parse(options, self.backend.capabilities)
-        parsed.sampling.check_vocabulary(self.backend.capabilities.vocabulary)
-        context = self.backend.capabilities.context
-        tokens = self.encode(prompt)
-        drafter = self._drafter(parsed)
-        seed = parsed.sampling.seed if parsed.sampling.seed is not None else secrets.randbits(64)
-        sampler = Sampler(parsed.sampling, seed, tokens)
-        decoder = self._decoder(parsed, context - len(tokens))
-        with self._lock:
-            sequence = conversation.reuse(tokens) if conversation else self.backend.open_sequence()
-            request = Request(tokens, Target(self.backend, sequence), drafter, sampler, decoder)
+        prepared = self.prepare(prompt, options)
+        with self.lock:
+            sequence = conversation.reuse(prepared.prompt) if conversation else self.backend.open_sequence()
+            request = self.open(prepared, sequence)
             if conversation is not None:
                 conversation.begin(request)
         held = [sequence]
 
         def release() -> None:
-            with self._lock, suppress(BackendError):
+            with self.lock, suppress(BackendError):
                 if conversation is not None:
                     conversation.keep(request)
                 elif held:  # once: the sequence may be another's by the second time
                     self.backend.close_sequence(held.pop())
 
-        return Generation(request, self._lock, release, lambda generation: describe(generation, parsed))
+        return Generation(request, self.lock, release, prepared.options)
+
+    def prepare(self, prompt: Prompt, options: Mapping[str, Any]) -> PreparedRequest:
+        """Everything about a request that can be checked before it is given a sequence; raises what is wrong."""
+        parsed = RequestOptions.parse(options, self.backend.capabilities)
+        parsed.sampling.check_vocabulary(self.backend.capabilities.vocabulary)
+        seed = parsed.sampling.seed if parsed.sampling.seed is not None else secrets.randbits(64)
+        return PreparedRequest(self.encode(prompt), parsed, seed)
+
+    def open(self, prepared: PreparedRequest, sequence: int) -> Request:
+        """The request on ``sequence``, which holds nothing or a prefix of its prompt."""
+        tokens, options = prepared.prompt, prepared.options
+        return Request(
+            tokens,
+            Target(self.backend, sequence),
+            self._drafter(options),
+            Sampler(options.sampling, prepared.seed, tokens),
+            self._decoder(options, self.backend.capabilities.context - len(tokens)),
+            None if options.prompt_logprobs is None else PromptScores(options.prompt_logprobs),
+        )
 
     def encode(self, prompt: Prompt) -> list[int]:
         """The token ids that ``prompt`` stands for; ContextOverflowError when no token could follow them."""
@@ -150,14 +166,14 @@ class Model:
         widths = int(settings[DRAFT_MAX.name]), int(settings[DRAFT_MIN.name])
         if settings[DRAFT_POLICY.name] == FixedWidth.name:
             return FixedWidth(*widths)
-        return AdaptiveWidth(self.pass_costs(), *widths)
+        return AdaptiveWidth(SharedCost(self.pass_costs()), *widths)
 
     def pass_costs(self) -> CostTable:
         """What a pass costs here, by rows and context; measured once, when it is first needed.
 
         While every sequence is held there is none to measure on, and a request goes by the assumed costs.
         """
-        with self._lock:
+        with self.lock:
             if self._costs is None:
                 try:
                     sequence = self.backend.open_sequence()
@@ -184,7 +200,7 @@ class Model:
     def logits(self, prompt: Prompt) -> npt.NDArray[np.float32]:
         """The target's logits for the token after ``prompt``: ``[vocabulary]`` float32."""
         tokens = encode_prompt(prompt, self.tokenizer, self.template, self.backend.capabilities.context + 1)
-        with self._lock:
+        with self.lock:
             sequence = self.backend.open_sequence()
             try:
                 rows = chain(sequence, 0, tokens)
@@ -208,7 +224,7 @@ class Model:
 
     def close(self) -> None:
         """Frees the model. Generations still open cannot go on."""
-        with self._lock:
+        with self.lock:
             self.backend.close()
 
     def __enter__(self) -> Model:

@@ -91,7 +91,8 @@ class SamplingParameters:
 
 @dataclass(frozen=True, slots=True)
 class GenerationLimits:
-    """When a generation ends: ``max_tokens`` (None: the context's end), stop strings, and whether end tokens end it."""
+    """When a generation ends: ``max_tokens`` (None: the context's end; 0 only scores a
+    prompt), stop strings, and whether end tokens end it."""
 
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
@@ -99,7 +100,7 @@ class GenerationLimits:
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
-            check_integer("max_tokens", self.max_tokens, 1, 2**31 - 1)
+            check_integer("max_tokens", self.max_tokens, 0, 2**31 - 1)
         for stop in self.stop:
             if not isinstance(stop, str) or not stop:
                 raise OptionError(f"stop: expected non-empty strings, found {stop!r}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from verispec.artifacts.digests import file_sha256
-from verispec.engine.generation import Completion
+from verispec.engine.completion import Completion
 from verispec.evidence.receipt import Evidence, Receipt
 
 

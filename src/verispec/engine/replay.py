@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from verispec.engine.generation import Completion
+from verispec.engine.completion import Completion
 from verispec.engine.model import Model
 from verispec.errors import ContextOverflowError, OptionError, UnsupportedError
 

@@ -11,7 +11,9 @@ from verispec.backends.contract import Checkpoint, Evaluation
 from verispec.drafting.contract import Proposal
 from verispec.engine.decoder import Decoder, DecoderMark
 from verispec.engine.guarded_drafter import GuardedDrafter
+from verispec.engine.prompt_scores import PromptScores
 from verispec.engine.sampler import Sampled, Sampler
+from verispec.engine.shared_pass import Step
 from verispec.engine.target import Target
 
 
@@ -37,6 +39,8 @@ class Emitted(NamedTuple):
     text: str
     drafted: int
     accepted: int
+    company: tuple[int, int] = (0, 0)
+    """Rows that other requests brought to its pass, and how many requests these were."""
 
 
 class Retained(NamedTuple):
@@ -51,7 +55,7 @@ class Retained(NamedTuple):
 
 
 class Request:
-    """The state a round works on. Only ``run_round`` and ``process_prompt`` change it."""
+    """The state a round works on. Only the steps of ``next_step`` change it."""
 
     def __init__(
         self,
@@ -60,33 +64,59 @@ class Request:
         drafter: GuardedDrafter,
         sampler: Sampler,
         decoder: Decoder,
+        scores: PromptScores | None = None,
     ) -> None:
+        """``scores``: where the prompt's own log-probabilities go, when they were asked for."""
         self.tokens = list(prompt)
         self.prompt_length = len(self.tokens)
         self.target = target
         self.drafter = drafter
         self.sampler = sampler
         self.decoder = decoder
+        self.scores = scores
         self.counters = Counters(reused_tokens=target.length)
         self.emissions: list[Emitted] = []
+        self.company = (0, 0)
         self.cancelled = False
+        self._transaction: Retained | None = None  # the last one begun
         self._unfinished: Retained | None = None
 
     @property
     def finish_reason(self) -> str | None:
         return self.decoder.finish_reason or ("cancelled" if self.cancelled else None)
 
-    def process_prompt(self) -> bool:
-        """Evaluates one chunk of the prompt, when more is waiting than the first round's own pass takes."""
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to do: an answer of no tokens still has its prompt to be scored."""
+        return self.cancelled or (self.finish_reason is not None and not self._waiting())
+
+    def _waiting(self) -> int:
+        """Prompt tokens that need a pass before the first round."""
+        waiting = self.prompt_length - 1 - self.target.length if self.scores is not None else 0
+        return waiting if waiting > 0 else 0
+
+    def prompt_chunk(self, rows: int) -> int:
+        """How many prompt tokens the next pass takes, of at most ``rows``, before a round can begin.
+
+        0 when the first round's own pass can take the rest of the prompt and leave room for a proposal.
+        """
+        if self.scores is not None:  # the rows of the round itself score nothing
+            return min(rows, self._waiting())
         waiting = len(self.tokens) - self.target.length
-        chunk = min(self.target.max_rows, waiting - (self.target.max_rows - self.drafter.widest))
-        if chunk <= 0:
-            return False
+        return max(0, min(rows, waiting - max(1, rows - self.drafter.widest)))
+
+    def process_prompt(self, chunk: int) -> Step[None]:
+        """Evaluates and commits the next ``chunk`` tokens of the prompt."""
         started = time.perf_counter()
-        self.target.process_chunk(self.tokens[self.target.length : self.target.length + chunk])
+        length = self.target.length
+        tokens = self.tokens[length : length + chunk]
+        scores = self.scores
+        evaluation = yield self.target.share(tokens, chunk if scores else 0, scores is not None)
+        if scores is not None:
+            scores.take(evaluation, self.tokens, length, chunk)
+        self.target.commit(length + chunk)
         self.counters.prompt_passes += 1
         self.counters.prompt_seconds += time.perf_counter() - started
-        return True
 
     def recover(self) -> None:
         """Completes the restore of a failed round, when that restore was itself interrupted."""
@@ -94,7 +124,7 @@ class Request:
             self.restore(self._unfinished)
 
     def checkpoint(self) -> Retained:
-        self._unfinished = Retained(
+        self._transaction = self._unfinished = Retained(
             len(self.tokens),
             len(self.emissions),
             self.target.checkpoint(),
@@ -104,17 +134,26 @@ class Request:
         )
         return self._unfinished
 
-    def draft(self) -> Proposal:
+    def share_pass(self, rows: int, others: int) -> None:
+        """Others, that many, bring ``rows`` rows to the next pass."""
+        self.company = (rows, others)
+        self.drafter.policy.share_pass(rows, others + 1)
+
+    def draft(self, rows: int) -> Proposal:
+        """A proposal that fits a pass of ``rows`` rows beside the tokens still pending."""
         started = time.perf_counter()
-        room = self.target.context - len(self.tokens)
+        pending = len(self.tokens) - self.target.length
+        room = min(self.target.context - len(self.tokens), rows - pending)
         proposal = self.drafter.propose(min(self.decoder.remaining - 1, room), self.tokens)
         self.counters.draft_seconds += time.perf_counter() - started
         return proposal
 
-    def evaluate(self, proposal: Proposal) -> Evaluation:
+    def evaluate(self, proposal: Proposal) -> Step[Evaluation]:
+        """What follows the anchor, then what follows each proposed token, from one pass."""
         started = time.perf_counter()
         pending = self.tokens[self.target.length :]
-        evaluation = self.target.evaluate(pending, proposal.tokens, self.sampler.needs_logits)
+        rows = [*pending, *proposal.tokens]
+        evaluation = yield self.target.share(rows, 1 + len(proposal.tokens), self.sampler.needs_logits)
         self.counters.pass_seconds += time.perf_counter() - started
         return evaluation
 
@@ -131,6 +170,8 @@ class Request:
         return emitted
 
     def restore(self, retained: Retained) -> None:
+        if retained is not self._transaction:
+            return  # a round that an interrupt left hanging, closed only after another had begun
         self._unfinished = retained  # an interrupted restore is completed before the next round
         del self.tokens[retained.tokens :]
         del self.emissions[retained.emissions :]

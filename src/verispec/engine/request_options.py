@@ -10,7 +10,13 @@ from typing import Any
 from verispec.drafting.contract import Drafter
 from verispec.drafting.requirements import TargetFacts
 from verispec.drafting.resolution import Resolution, resolve, resolve_given
-from verispec.engine.options import GenerationLimits, SamplingParameters, check_number
+from verispec.engine.options import (
+    MAX_ALTERNATIVES,
+    GenerationLimits,
+    SamplingParameters,
+    check_integer,
+    check_number,
+)
 from verispec.errors import OptionError
 
 DEFAULT_SPEC_MODE = "auto"
@@ -19,7 +25,7 @@ MAX_DRAFTER_DEADLINE = 1e9
 
 _SAMPLING = frozenset(SamplingParameters.__slots__)
 _LIMITS = frozenset(GenerationLimits.__slots__)
-_RUNTIME = ("spec_mode", "strict_drafter", "drafter_deadline")
+_RUNTIME = ("prompt_logprobs", "spec_mode", "strict_drafter", "drafter_deadline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class RequestOptions:
     resolution: Resolution
     strict_drafter: bool
     drafter_deadline: float
+    prompt_logprobs: int | None = None
+    """Alternatives to report beside the log-probability of each prompt token; None scores no prompt."""
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], target: TargetFacts) -> RequestOptions:
@@ -39,6 +47,11 @@ class RequestOptions:
         sampling = SamplingParameters(**{name: options.pop(name) for name in _SAMPLING & options.keys()})
         if "stop" in options:
             options["stop"] = _stops(options["stop"])
+        prompt_logprobs = options.pop("prompt_logprobs", None)
+        if prompt_logprobs is not None:
+            check_integer("prompt_logprobs", prompt_logprobs, 0, MAX_ALTERNATIVES)
+        elif options.get("max_tokens") == 0:
+            raise OptionError("max_tokens: expected 1 or more unless prompt_logprobs are asked for, found 0")
         limits = GenerationLimits(**{name: options.pop(name) for name in _LIMITS & options.keys()})
         drafter = options.pop("drafter", None)
         if drafter is not None and not isinstance(drafter, Drafter):
@@ -68,7 +81,16 @@ class RequestOptions:
             raise OptionError(
                 "strict_drafter, drafter_deadline: not read by spec_mode off, which has no drafter"
             )
-        return cls(sampling, limits, resolution, strict, float(deadline))
+        return cls(sampling, limits, resolution, strict, float(deadline), prompt_logprobs)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """A request that has been checked: the prompt's token ids, its options, and the seed it was given or drew."""
+
+    prompt: list[int]
+    options: RequestOptions
+    seed: int
 
 
 def _stops(given: object) -> tuple[str, ...]:

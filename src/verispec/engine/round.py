@@ -6,14 +6,18 @@ from verispec.backends.contract import Evaluation
 from verispec.drafting.contract import Proposal
 from verispec.engine.request import Emitted, Request
 from verispec.engine.sampler import Sampled
+from verispec.engine.shared_pass import Step
 
 
-def run_round(request: Request) -> Emitted:
-    """Adds at least one token to an unfinished request, or leaves it exactly as it was and raises."""
+def run_round(request: Request, rows: int) -> Step[Emitted]:
+    """Adds at least one token to an unfinished request, or leaves it exactly as it was and raises.
+
+    It stops at step 3, for a pass that other requests may share, to which it brings at most ``rows`` rows.
+    """
     retained = request.checkpoint()  # 1. retain every participant
     try:
-        proposal = request.draft()  # 2. ask the drafter
-        evaluation = request.evaluate(proposal)  # 3. one target pass over anchor + proposal
+        proposal = request.draft(rows)  # 2. ask the drafter
+        evaluation = yield from request.evaluate(proposal)  # 3. one target pass over anchor + proposal
         emitted = sample_through_mismatch(request, evaluation, proposal)  # 4. the target decides
         request.commit(emitted)  # 5. keep the accepted prefix, drop every rejected row
         return request.emit(emitted)  # 6. exactly one token of the target's own goes out with it
@@ -41,4 +45,4 @@ def sample_through_mismatch(request: Request, evaluation: Evaluation, proposal: 
         accepted += 1
         if request.decoder.finish_reason is not None:
             break
-    return Emitted(tokens, text, len(proposal.tokens), accepted)
+    return Emitted(tokens, text, len(proposal.tokens), accepted, request.company)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from verispec.backends.contract import BackendAdapter, Checkpoint, Evaluation, chain
+from verispec.backends.contract import BackendAdapter, Checkpoint
+from verispec.engine.shared_pass import PassShare
 
 
 class Target:
-    """One sequence, its committed length, and the passes spent on it."""
+    """One sequence and its committed length."""
 
     def __init__(self, backend: BackendAdapter, sequence: int) -> None:
         self.backend = backend
@@ -21,19 +22,9 @@ class Target:
         """Committed positions. The backend alone keeps count: an interrupt cannot come between two counters."""
         return self.backend.length(self.sequence)
 
-    def evaluate(self, pending: Sequence[int], proposal: Sequence[int], want_logits: bool) -> Evaluation:
-        """One pass over the committed tokens not yet evaluated (the anchor last) and the proposal behind them.
-
-        Gives ``1 + len(proposal)`` output rows: what follows the anchor, then what follows each proposed token.
-        """
-        rows = chain(self.sequence, self.length, [*pending, *proposal])
-        outputs = range(len(pending) - 1, len(rows))
-        return self.backend.evaluate(rows, outputs, want_logits)
-
-    def process_chunk(self, tokens: Sequence[int]) -> None:
-        """Evaluates and commits prompt tokens whose outputs nobody needs."""
-        self.backend.evaluate(chain(self.sequence, self.length, tokens), (), False)
-        self.commit(self.length + len(tokens))
+    def share(self, tokens: Sequence[int], outputs: int, want_logits: bool) -> PassShare:
+        """The rows of ``tokens`` behind the committed ones, for the next pass; the last ``outputs`` give outputs."""
+        return PassShare(self.sequence, self.length, tokens, outputs, want_logits)
 
     def commit(self, length: int) -> None:
         self.backend.commit(self.sequence, length)

@@ -1,0 +1,60 @@
+"""One target pass for the rows of several requests. By row invariance (C1) none of them can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+from verispec.backends.contract import BackendAdapter, Evaluation, Row, chain
+
+
+class PassShare(NamedTuple):
+    """What one request brings to a pass: a chain of ``tokens`` from ``position``, its committed length.
+
+    The last ``outputs`` rows give outputs.
+    """
+
+    sequence: int
+    position: int
+    tokens: Sequence[int]
+    outputs: int
+    want_logits: bool
+
+
+T = TypeVar("T")
+Step = Generator[PassShare, Evaluation, T]
+"""A piece of a request's work that stops once, where it needs a pass: it gives its share and is sent the outcome."""
+
+
+def evaluate_together(backend: BackendAdapter, shares: Sequence[PassShare]) -> list[Evaluation]:
+    """Evaluates every share in one pass and gives each its own outputs, in order."""
+    rows: list[Row] = []
+    outputs: list[int] = []
+    ends = [0]
+    for share in shares:
+        first = len(rows)
+        for row in chain(share.sequence, share.position, share.tokens):
+            rows.append(row if row.parent < 0 else row._replace(parent=first + row.parent))
+        outputs += range(len(rows) - share.outputs, len(rows))
+        ends.append(len(outputs))
+    whole = backend.evaluate(rows, outputs, any(share.want_logits for share in shares))
+    if len(shares) == 1:
+        return [whole]
+    return [
+        Evaluation(whole.argmax[begin:end], None if whole.logits is None else whole.logits[begin:end])
+        for begin, end in pairwise(ends)
+    ]
+
+
+def run_alone(backend: BackendAdapter, step: Step[T]) -> T:
+    """Runs a step with a pass of its own."""
+    try:
+        share = next(step)
+        while True:
+            share = step.send(evaluate_together(backend, [share])[0])
+    except StopIteration as finished:
+        value: T = finished.value
+        return value
+    finally:
+        step.close()  # an interrupt between the two halves: the step restores what it had retained
