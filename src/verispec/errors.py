@@ -42,6 +42,10 @@ class OptionError(VerispecError):
     """An option that is unknown, malformed, out of range or read by nothing."""
 
 
+class GrammarError(OptionError):
+    """A grammar or schema that is malformed, too large or cannot be followed."""
+
+
 class ContextOverflowError(VerispecError):
     """A prompt that does not fit the context."""
 
@@ -56,6 +60,26 @@ class BackendError(VerispecError):
 
 class DrafterFaultError(VerispecError):
     """A drafter that raised, was late or returned invalid tokens, under ``strict_drafter``."""
+
+
+class QueueFullError(VerispecError):
+    """More requests than may wait; ``retry_after`` is in how many seconds to try again."""
+
+    def __init__(self, waiting: int, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(f"queue: expected fewer than {waiting} requests waiting, found it full")
+
+
+class DrainingError(VerispecError):
+    """A request to an engine that is shutting down."""
+
+
+class CancelledError(VerispecError):
+    """A request that was cancelled while it still waited."""
+
+
+class DeadlineError(VerispecError):
+    """A request that was not over by its deadline."""
 
 
 class ReceiptError(VerispecError):
