@@ -31,10 +31,13 @@ class TransformersPlan:
         return file_sha256(self.path) if self.path.is_file() else folder_sha256(self.path)
 
 
-def plan_transformers(path: str | Path, context: int | None = None) -> TransformersPlan:
+def plan_transformers(
+    path: str | Path, context: int | None = None, sequences: int = SEQUENCES
+) -> TransformersPlan:
     """Reads the configuration of ``path``.
 
-    ``context`` is by default 4096 or what the model was trained on, if that is less. Raises UnsupportedError without
+    ``context`` is by default 4096 or what the model was trained on, if that is less; ``sequences`` can be open at
+    once. Raises UnsupportedError without
     the library or for a model it keeps no croppable state of, ArtifactError for what it cannot read, OptionError for a
     context out of range.
     """
@@ -66,7 +69,7 @@ def plan_transformers(path: str | Path, context: int | None = None) -> Transform
         hidden_size=int(config.hidden_size),
         layers=int(config.num_hidden_layers),
         context=context,
-        sequences=SEQUENCES,
+        sequences=sequences,
         max_rows=MAX_ROWS,
         rollback=context,
     )

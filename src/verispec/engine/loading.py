@@ -18,6 +18,7 @@ from verispec.text.tokenizer import Tokenizer
 
 DEFAULT_MODEL = "smollm2-135m"
 DEFAULT_BACKEND = "native"
+DEFAULT_SEQUENCES = 4
 BACKENDS = (DEFAULT_BACKEND, "transformers")
 
 
@@ -26,45 +27,51 @@ def load(
     *,
     ctx: int | None = None,
     threads: int | None = None,
+    sequences: int = DEFAULT_SEQUENCES,
     backend: str = DEFAULT_BACKEND,
     options: Mapping[str, Any] | None = None,
 ) -> Model:
     """Loads a model by name, path, ``hf:owner/repo/file`` or ``sha256:prefix``.
 
     ``ctx`` is how many positions a sequence holds (default 4096, or the model's own limit when that is less),
-    ``threads`` how many threads a pass uses (default: the physical cores). ``options`` are those of the generations to
-    come: what the backend could not run is refused before anything is allocated. Models are GGUF files; the
-    transformers backend loads a folder in its library's format too.
+    ``sequences`` how many generations and conversations can be open at once, ``threads`` how many threads a pass uses
+    (default: the physical cores). ``options`` are those of the generations to come: what the backend could not run is
+    refused before anything is allocated. Models are GGUF files; the transformers backend loads a folder in its
+    library's format too.
 
     The memory needed is checked first; MemoryLimitError says what is missing. ArtifactError for a bad file, FetchError
     for one that is not here, OptionError for a value out of range.
     """
-    for name, value in (("ctx", ctx), ("threads", threads)):
+    for name, value in (("ctx", ctx), ("threads", threads), ("sequences", sequences)):
         if value is not None:
             check_integer(name, value, 1, 2**31 - 1)
     if backend not in BACKENDS:
         raise OptionError(f"backend: expected one of {', '.join(BACKENDS)}, found {backend!r}")
     path = resolve_model(str(model)).path
     if backend == "transformers":
-        return _load_transformers(path, ctx, threads, options or {})
-    return _load_native(path, ctx, threads, options or {})
+        return _load_transformers(path, ctx, threads, sequences, options or {})
+    return _load_native(path, ctx, threads, sequences, options or {})
 
 
-def _load_native(path: Path, ctx: int | None, threads: int | None, options: Mapping[str, Any]) -> Model:
+def _load_native(
+    path: Path, ctx: int | None, threads: int | None, sequences: int, options: Mapping[str, Any]
+) -> Model:
     from verispec.backends.native import NativeBackend, planned_capabilities
     from verispec.backends.native_plan import plan_model
 
-    plan = plan_model(path, ctx)
+    plan = plan_model(path, ctx, sequences)
     RequestOptions.parse(options, planned_capabilities(plan))
     backend = NativeBackend(plan, threads)
     tokenizer, template = _gguf_text(plan.file.metadata, path)
     return Model(backend, tokenizer, template, {"target": plan.file.sha256()})
 
 
-def _load_transformers(path: Path, ctx: int | None, threads: int | None, options: Mapping[str, Any]) -> Model:
+def _load_transformers(
+    path: Path, ctx: int | None, threads: int | None, sequences: int, options: Mapping[str, Any]
+) -> Model:
     from verispec.backends.transformers_plan import plan_transformers
 
-    plan = plan_transformers(path, ctx)
+    plan = plan_transformers(path, ctx, sequences)
     RequestOptions.parse(options, plan.capabilities)
     if path.is_file():
         with GgufFile.open(path) as file:

@@ -25,6 +25,8 @@ class HeldBlock:
     number: int
     """Never given twice, so that nothing is found behind a block that was evicted and stored again."""
     block: PrefixBlock
+    path_bytes: int
+    """Its bytes and those of all that it follows."""
 
 
 class PrefixCache:
@@ -78,29 +80,29 @@ class PrefixCache:
     def store(self, identity: str, tokens: Sequence[int], index: int, block: PrefixBlock) -> bool:
         """Takes in block ``index`` of a sequence that holds ``tokens``, and marks it and what it follows as used.
 
-        True if it is held now. It is not when what it follows is not, or when it has no room even with everything
-        else gone. A block held already stays: the new one is the same. Raises IndexError unless ``tokens`` reach to
-        the block's end.
+        False, and nothing changed, when what it follows is not held or leaves it no room even with everything else
+        gone. A block held already stays: the new one is the same. Raises IndexError unless ``tokens`` reach to the
+        block's end.
         """
         if not 0 <= index < len(tokens) // self.block:
             raise IndexError(
                 f"prefix cache: expected one of {len(tokens) // self.block} whole blocks, found {index}"
             )
         path = self._path(identity, tokens, index + 1)
-        self._use(path)
-        if len(path) > index:
-            return True
-        room = self.max_bytes - sum(self._held[place].block.bytes for place in path)
-        if len(path) < index or block.bytes > room:
+        if len(path) < index:
             return False
-        while self.bytes + block.bytes > self.max_bytes:
-            self._evict()
-        after = self._held[path[-1]].number if path else identity
-        place = after, _key(tokens[index * self.block : (index + 1) * self.block])
-        self._held[place] = HeldBlock(next(self._numbers), block)
-        self._use([*path, place])
-        self.bytes += block.bytes
-        self.stored_blocks += 1
+        if len(path) == index:
+            before = self._held[path[-1]] if path else None
+            path_bytes = block.bytes + (before.path_bytes if before else 0)
+            if path_bytes > self.max_bytes:
+                return False
+            own = array("i", tokens[index * self.block : (index + 1) * self.block]).tobytes()
+            path.append((before.number if before else identity, own))
+            self._held[path[-1]] = HeldBlock(next(self._numbers), block, path_bytes)
+            self.bytes += block.bytes
+            self.stored_blocks += 1
+        self._use(path)
+        self._evict()
         return True
 
     def clear(self) -> None:
@@ -110,10 +112,13 @@ class PrefixCache:
 
     def _path(self, identity: str, tokens: Sequence[int], blocks: int) -> list[Place]:
         """Places of the held ones among the first ``blocks`` blocks, up to the first that is missing."""
+        ids = array("i", tokens[: blocks * self.block])
+        width = ids.itemsize * self.block
+        own = ids.tobytes()
         path: list[Place] = []
         after: str | int = identity
-        for start in range(0, blocks * self.block, self.block):
-            place = after, _key(tokens[start : start + self.block])
+        for start in range(0, len(own), width):
+            place = after, own[start : start + width]
             held = self._held.get(place)
             if held is None:
                 break
@@ -126,10 +131,8 @@ class PrefixCache:
             self._held.move_to_end(place)
 
     def _evict(self) -> None:
-        _, held = self._held.popitem(last=False)
-        self.bytes -= held.block.bytes
-        self.evicted_blocks += 1
-
-
-def _key(tokens: Sequence[int]) -> bytes:
-    return array("i", tokens).tobytes()
+        """Down to the bound. The path used last fits it, and stands behind all others: it stays."""
+        while self.bytes > self.max_bytes:
+            _, held = self._held.popitem(last=False)
+            self.bytes -= held.block.bytes
+            self.evicted_blocks += 1

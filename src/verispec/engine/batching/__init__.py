@@ -1,0 +1,1 @@
+"""Many requests of one model at once: waiting, taking turns, sharing passes."""

@@ -1,0 +1,102 @@
+"""One pass that several requests share: who brings which rows, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from verispec.backends.contract import BackendAdapter, Evaluation
+from verispec.engine.batching.job import Job
+from verispec.engine.shared_pass import PassShare, Step, evaluate_together
+from verispec.engine.step import next_step
+
+
+class Turn(NamedTuple):
+    """A job's step, stopped where it needs the pass, and the rows it brings."""
+
+    job: Job
+    step: Step[object]
+    share: PassShare
+
+
+def take_turns(jobs: Sequence[Job], rows: int, prompt_rows: int) -> list[Turn]:
+    """Asks each job what it brings to a pass of at most ``rows`` rows, the prompts' part at most ``prompt_rows``.
+
+    ``jobs`` are in the order of their turn. Every job that writes has a row of its own; the prompts take what they may
+    of the rest, first come first served, and what then is left is for proposals, in equal parts. A job whose step
+    fails has ``ended`` set and no turn.
+    """
+    writing = [job for job in jobs if not job.reading]
+    reading = [job for job in jobs if job.reading]
+    turns: list[Turn] = []
+    room = min(prompt_rows, rows - len(writing)) if writing else rows
+    for job in reading:
+        if room < 1:
+            break
+        turn = _ask(job, room, 0, 0)
+        if turn is not None:
+            turns.append(turn)
+            room -= len(turn.share.tokens)
+    taken = sum(len(turn.share.tokens) for turn in turns)
+    for place, job in enumerate(writing):
+        left = len(writing) - place  # each of these still has a row coming
+        company = taken + left - 1
+        turn = _ask(job, max(1, (rows - taken) // left), company, len(writing) - 1)
+        if turn is not None:
+            turns.append(turn)
+            taken += len(turn.share.tokens)
+    return turns
+
+
+def _ask(job: Job, rows: int, company: int, others: int) -> Turn | None:
+    """The job's next step, begun; ``others`` that write bring ``company`` rows, prompts' rows included."""
+    request = job.request
+    assert request is not None
+    try:
+        request.share_pass(company, others)
+        step = next_step(request, rows)
+        return None if step is None else Turn(job, step, next(step))
+    except Exception as error:  # a step that fails has restored what it had retained
+        job.end_with(error)
+        return None
+
+
+def run_turns(backend: BackendAdapter, turns: Sequence[Turn]) -> None:
+    """Evaluates all turns in one pass and lets each go on. A job whose step fails has ``ended`` set.
+
+    A pass that fails is tried again turn by turn, so that one job's rows fail that job alone.
+    """
+    try:
+        try:
+            evaluations = evaluate_together(backend, [turn.share for turn in turns])
+        except Exception:
+            for turn in turns:
+                _run_apart(backend, turn)
+            return
+        for turn, evaluation in zip(turns, evaluations, strict=True):
+            _resume(turn, evaluation)
+    finally:
+        for turn in turns:
+            turn.step.close()  # after an interrupt; the step restores what it had retained
+
+
+def _run_apart(backend: BackendAdapter, turn: Turn) -> None:
+    try:
+        evaluation = evaluate_together(backend, [turn.share])[0]
+    except Exception as error:
+        turn.step.close()
+        turn.job.end_with(error)
+        return
+    _resume(turn, evaluation)
+
+
+def _resume(turn: Turn, evaluation: Evaluation) -> None:
+    try:
+        turn.step.send(evaluation)
+    except StopIteration:
+        return
+    except Exception as error:
+        turn.job.end_with(error)
+        return
+    turn.step.close()
+    turn.job.end_with(RuntimeError("step: expected one pass, found it asking for a second"))
