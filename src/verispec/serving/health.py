@@ -31,7 +31,10 @@ class Health:
 
     @property
     def status(self) -> str:
-        return "draining" if self.lifecycle.draining else "ok"
+        """``ok``, ``draining``, or ``failed`` once the engine is gone."""
+        if self.lifecycle.draining:
+            return "draining"
+        return "ok" if self.state.engine.alive else "failed"
 
     def report(self) -> dict[str, Any]:
         """Everything, for callers with a key; constant but for status, uptime and load."""
@@ -42,7 +45,7 @@ class Health:
             "uptime_seconds": round(self.lifecycle.uptime, 3),
             "model": self.state.model_id,
             "aliases": sorted(self.state.aliases),
-            "requests": {"running": statistics.running, "waiting": statistics.queue_length},
+            "requests": {"running": statistics.running, "waiting": statistics.waiting},
             "options": self.settings.as_dict(),
             "speculation": self.resolved,
             "capabilities": model.capabilities(),
@@ -57,7 +60,7 @@ class Health:
 
 
 def health_routes(health: Health) -> APIRouter:
-    """``GET /health``: 200 while requests are taken and 503 while draining.
+    """``GET /health``: 200 while requests are taken, otherwise 503.
 
     Without a key, on a server that has keys, it says the status alone.
     """
@@ -67,7 +70,7 @@ def health_routes(health: Health) -> APIRouter:
         "/health", summary="Whether the server takes requests; options, capabilities, digests, build, limits"
     )
     async def read_health(request: Request, response: Response) -> dict[str, Any]:
-        response.status_code = 503 if health.lifecycle.draining else 200
+        response.status_code = 200 if health.status == "ok" else 503
         if not request.state.trusted:
             return {"status": health.status}
         return health.report()

@@ -7,11 +7,8 @@ from typing import Any
 
 from verispec.drafting.requirements import TargetFacts
 from verispec.drafting.resolution import resolve
-from verispec.engine.model import Model
-from verispec.engine.prompt import Prompt
 from verispec.engine.request_options import DEFAULT_SPEC_MODE, RequestOptions
 from verispec.errors import VerispecError
-from verispec.serving.engine_thread import Answer, EngineThread, ServingLimits
 
 SPECULATION = "spec_"
 OF_A_DRAFTER = ("strict_drafter", "drafter_deadline")
@@ -51,21 +48,3 @@ class RequestDefaults:
         except (VerispecError, TypeError):
             return False
         return True
-
-
-class DefaultedEngine(EngineThread):
-    """The engine with the server's options and its deadline (seconds) for requests that have none of their own."""
-
-    def __init__(
-        self, model: Model, limits: ServingLimits, defaults: RequestDefaults, deadline: float
-    ) -> None:
-        super().__init__(model, limits)
-        self.defaults = defaults
-        self.deadline = deadline
-
-    def submit(
-        self, prompt: Prompt, options: Mapping[str, Any], *, deadline: float | None = None, **rest: Any
-    ) -> Answer:
-        """As the engine's own."""
-        given = self.deadline if deadline is None else deadline
-        return super().submit(prompt, self.defaults.under(options), deadline=given, **rest)

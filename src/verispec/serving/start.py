@@ -18,12 +18,12 @@ from verispec.errors import OptionError
 from verispec.serving.announcement import Announcement
 from verispec.serving.app import create_app
 from verispec.serving.connections import ConnectionLimits, bounded_protocol, open_file_room
-from verispec.serving.engine_thread import ServingLimits
+from verispec.serving.engine_thread import EngineThread, ServingLimits
 from verispec.serving.health import Health
 from verispec.serving.keys import KeyRing
 from verispec.serving.lifecycle import DrainingServer, Lifecycle
 from verispec.serving.receipts import BoundedReceipts
-from verispec.serving.request_defaults import DefaultedEngine, RequestDefaults
+from verispec.serving.request_defaults import RequestDefaults
 from verispec.serving.settings import ServerSettings
 from verispec.serving.state import RequestBounds, ServerState
 
@@ -37,6 +37,7 @@ def serve(settings: ServerSettings, as_json: bool) -> None:
     with _bind(settings.host, settings.port) as listener, load_model(settings) as model:
         announcement = Announcement(settings, model, keys, as_json, listener.getsockname()[:2])
         server = build_server(settings, model, keys, announcement.show)
+        model.pass_costs()  # measured now, so that the first request does not wait for it
         server.run([listener])
 
 
@@ -58,15 +59,15 @@ def build_server(settings: ServerSettings, model: Model, keys: KeyRing, ready: A
         parallel=settings.parallel, queue=settings.queue, prefix_cache_bytes=settings.prefix_cache_bytes
     )
     defaults = RequestDefaults(settings.requests, model.backend.capabilities)
-    engine = DefaultedEngine(model, limits, defaults, settings.deadline)
     receipts = BoundedReceipts(settings.receipts)
     state = ServerState(
-        engine=engine,
+        engine=EngineThread(model, limits),
         model_id=model_id(settings.model),
         receipts=receipts,
         created=int(time.time()),
         aliases=frozenset(settings.alias),
-        bounds=RequestBounds(deadline=settings.deadline),
+        bounds=RequestBounds(answers=max(1, settings.queue), deadline=settings.deadline),
+        with_defaults=defaults.under,
     )
     lifecycle = Lifecycle()
     health = Health(state, settings, lifecycle, defaults.resolution.as_dict())
@@ -86,7 +87,7 @@ def build_server(settings: ServerSettings, model: Model, keys: KeyRing, ready: A
         backlog=LISTEN_BACKLOG,
         timeout_keep_alive=max(1, round(settings.keep_alive)),
     )
-    return DrainingServer(config, engine, lifecycle, settings.drain, ready)
+    return DrainingServer(config, state.engine, lifecycle, settings.drain, ready)
 
 
 def model_id(name: str) -> str:
