@@ -1,8 +1,9 @@
 """Searches llama-server's n-gram modes for the one that is fastest on a suite, so that it is compared at its best.
 
-Run as ``python -m benchmarks.ngram_search BINARY MODEL``. Three rounds of halving: every setting on a third of the
-prompts, the better half on two thirds, the best eight on all of them and twice. Each prompt gets a fresh server.
-Text behind the beginning of a loop is not counted. Prints JSON, the fastest first.
+Run as ``python -m benchmarks.ngram_search BINARY MODEL``. Every setting writes a quarter of the prompts, the better
+third of the settings half of them, the best six all; the best three then write all of them again, with both kinds of
+attention. Each prompt gets a fresh server. Text behind the beginning of a loop is not counted. Prints JSON, the
+fastest first.
 """
 
 from __future__ import annotations
@@ -25,22 +26,31 @@ from verispec.text.chat_template import ChatTemplate
 from verispec.text.tokenizer import Tokenizer
 
 CONTEXT = 2048
-FINALISTS = 8
+PLAIN_ATTENTION = ["-fa", "off"]
+"""For one row of a small model it beats flash attention on a CPU; the finalists try both."""
+FLASH_ATTENTION = ["-fa", "on"]
+KEPT = (14, 6, 3)
+"""Settings that go on after a quarter, a half and all of the prompts."""
 
 
 def settings() -> Iterator[list[str]]:
-    """Command line flags of every setting tried; the first is no speculation."""
+    """Command line flags of every setting tried; the first is no speculation.
+
+    How few tokens ``ngram-mod`` may propose matters little, so that it is not combined with everything else.
+    """
     yield []
-    for match, least, most in itertools.product((3, 4, 6, 8, 12), (0, 2, 4), (8, 16, 32)):
-        yield _flags("ngram-mod", n_match=match, n_min=least, n_max=most)
     yield _flags("ngram-mod")
-    for key, value in itertools.product((2, 3, 4, 6), (7, 15, 31)):
+    for match, most in itertools.product((3, 4, 6, 8), (8, 16, 32, 48)):
+        yield _flags("ngram-mod", n_match=match, n_min=2, n_max=most)
+    for least, most in itertools.product((0, 4), (16, 32)):
+        yield _flags("ngram-mod", n_match=4, n_min=least, n_max=most)
+    for key, value in itertools.product((3, 4, 6), (7, 15, 31)):
         yield _flags("ngram-simple", size_n=key, size_m=value)
-    for key, value in itertools.product((3, 4, 6), (7, 15)):
+    for key, value in itertools.product((3, 4, 6), (15, 31)):
         yield _flags("ngram-map-k", size_n=key, size_m=value)
-        yield _flags("ngram-map-k4v", size_n=key, size_m=value)
-    for most in (7, 15):
-        yield ["--spec-type", "ngram-cache", "--spec-draft-n-max", str(most)]
+    for key in (3, 4, 6):
+        yield _flags("ngram-map-k4v", size_n=key, size_m=15)
+    yield _flags("ngram-cache")
 
 
 def _flags(kind: str, **values: int) -> list[str]:
@@ -100,21 +110,18 @@ class Candidate:
 def search(binary: str, model: Path, suite: Suite, threads: int) -> dict[str, Any]:
     """The finalists, fastest first, then everything else as far as it was measured."""
     prompts, end_tokens = encode(model, suite)
-    candidates = [
-        Candidate(LlamaServer(" ".join(flags) or "off", binary, str(model), CONTEXT, threads, flags), flags)
-        for flags in settings()
-    ]
-    rounds = ((slice(0, None, 3), len(candidates)), (slice(1, None, 3), len(candidates) // 2))
-    finals = [(slice(2, None, 3), FINALISTS), *[(slice(0, None, 1), FINALISTS)] * 2]
-    for part, kept in (*rounds, *finals):
-        candidates.sort(key=lambda candidate: -candidate.rate)
-        plain = [candidate for candidate in candidates if not candidate.arguments]
-        chosen = list(dict.fromkeys([*plain, *candidates[:kept]]))
-        for prompt in prompts[part]:
-            for candidate in chosen:
-                candidate.write(prompt, suite.max_tokens, end_tokens)
-        print(f"{len(chosen)} settings on {len(prompts[part])} prompts", file=sys.stderr, flush=True)
-    candidates.sort(key=lambda candidate: (-candidate.answers, -candidate.rate))
+    candidates = [_candidate(binary, model, threads, [*PLAIN_ATTENTION, *flags]) for flags in settings()]
+    plain, chosen = candidates[0], candidates
+    parts = (prompts[0::4], prompts[1::4], [*prompts[2::4], *prompts[3::4]])
+    for part, kept in zip(parts, KEPT, strict=True):
+        _write_all(chosen, part, suite.max_tokens, end_tokens)
+        best = sorted(chosen, key=lambda candidate: -candidate.rate)[:kept]
+        chosen = list(dict.fromkeys([plain, *best]))
+    with_flash = [[*FLASH_ATTENTION, *candidate.arguments[len(PLAIN_ATTENTION) :]] for candidate in chosen]
+    flash = [_candidate(binary, model, threads, arguments) for arguments in with_flash]
+    candidates += flash
+    _write_all([*chosen, *flash], prompts, suite.max_tokens, end_tokens)
+    candidates.sort(key=lambda candidate: (candidate.answers < len(prompts), -candidate.rate))
     return {
         "suite": suite.identity(),
         "model": model.name,
@@ -124,6 +131,21 @@ def search(binary: str, model: Path, suite: Suite, threads: int) -> dict[str, An
         "host": host_facts(),
         "load_average_after": load_average(),
     }
+
+
+def _candidate(binary: str, model: Path, threads: int, arguments: Sequence[str]) -> Candidate:
+    return Candidate(
+        LlamaServer(" ".join(arguments), binary, str(model), CONTEXT, threads, arguments), arguments
+    )
+
+
+def _write_all(
+    candidates: Sequence[Candidate], prompts: Sequence[Sequence[int]], most: int, end_tokens: Sequence[int]
+) -> None:
+    for prompt in prompts:
+        for candidate in candidates:
+            candidate.write(prompt, most, end_tokens)
+    print(f"{len(candidates)} settings on {len(prompts)} prompts", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

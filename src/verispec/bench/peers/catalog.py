@@ -35,20 +35,27 @@ class PeerKind:
     configurations: tuple[Configuration, ...]
 
 
+PLAIN_ATTENTION = ("-fa", "off")
+"""For few rows of a small model on a CPU it beats the server's own choice, flash attention, by far."""
+
+
 def _ngram(label: str, kind: str, **values: int) -> Configuration:
     flags = [
         part for name, value in values.items() for part in (f"--spec-{name.replace('_', '-')}", str(value))
     ]
-    return Configuration(label, arguments=("--spec-type", kind, *flags), speculates=True)
+    return Configuration(label, arguments=(*PLAIN_ATTENTION, "--spec-type", kind, *flags), speculates=True)
 
 
 NGRAM_MODES = (
-    _ngram("ngram-mod 4/2/16", "ngram-mod", ngram_mod_n_match=4, ngram_mod_n_min=2, ngram_mod_n_max=16),
-    _ngram("ngram-mod 6/4/24", "ngram-mod", ngram_mod_n_match=6, ngram_mod_n_min=4, ngram_mod_n_max=24),
-    _ngram("ngram-simple 4/15", "ngram-simple", ngram_simple_size_n=4, ngram_simple_size_m=15),
-    _ngram("ngram-map-k 4/15", "ngram-map-k", ngram_map_k_size_n=4, ngram_map_k_size_m=15),
+    _ngram("ngram-map-k4v 3/15", "ngram-map-k4v", ngram_map_k4v_size_n=3, ngram_map_k4v_size_m=15),
+    _ngram("ngram-map-k 3/15", "ngram-map-k", ngram_map_k_size_n=3, ngram_map_k_size_m=15),
+    _ngram("ngram-simple 6/15", "ngram-simple", ngram_simple_size_n=6, ngram_simple_size_m=15),
+    _ngram("ngram-mod 8/2/8", "ngram-mod", ngram_mod_n_match=8, ngram_mod_n_min=2, ngram_mod_n_max=8),
 )
-"""Settings that suit a small model on few cores; ``benchmarks/ngram_search.py`` tries many more on a machine."""
+"""The best setting of each kind that ``benchmarks/ngram_search.py`` found for a small model that copies, on two cores.
+
+As they are by default, the modes look for longer matches and propose up to 64 tokens, which suits large models on GPUs.
+"""
 
 PEERS = {
     kind.name: kind
@@ -69,7 +76,11 @@ PEERS = {
             "",
             "",
             "build the target llama-server of llama.cpp with -DGGML_NATIVE=ON",
-            (Configuration("off"), *NGRAM_MODES),
+            (
+                Configuration("off, flash attention"),
+                Configuration("off", arguments=PLAIN_ATTENTION),
+                *NGRAM_MODES,
+            ),
         ),
         PeerKind(
             TRANSFORMERS,
