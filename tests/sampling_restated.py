@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,8 +84,11 @@ class Restated:
         position: int,
         prompt: Sequence[int] = (),
         output: Sequence[int] = (),
+        allowed: Collection[int] | None = None,
     ) -> int:
         row = self.adjusted(logits, prompt, output)
+        if allowed is not None:
+            row = [x if token in allowed else -math.inf for token, x in enumerate(row)]
         if self.temperature == 0.0:
             return max(range(len(row)), key=lambda token: (row[token], -token))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import asdict
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -92,6 +94,78 @@ def test_bias_and_penalties(
     history.truncate(len(output))  # what was cut off again leaves no trace
     assert len(history) == len(output)
     assert native(parameters).choose(logits, 5, history) == parameters.choose(logits, 5, prompt, output)
+
+
+def bits(allowed: Collection[int], size: int) -> npt.NDArray[np.uint32]:
+    words = np.zeros((size + 31) // 32, np.uint32)
+    for token in allowed:
+        words[token // 32] |= np.uint32(1 << token % 32)
+    return words
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    data=st.data(),
+    spread=st.sampled_from([0.0, 2.0, 8.0]),
+    quantum=st.sampled_from([0.0, 1.0]),
+    temperature=st.sampled_from([0.0, 0.8, 5.0]),
+    top_k=st.sampled_from([0, 1, 7, 1000]),
+    top_p=st.sampled_from([1.0, 0.9, 1e-9]),
+    min_p=st.sampled_from([0.0, 0.2]),
+    presence=st.sampled_from([0.0, 1.5]),
+)
+def test_a_choice_among_some_tokens_is_the_same_definition_over_those(
+    data: st.DataObject,
+    spread: float,
+    quantum: float,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    min_p: float,
+    presence: float,
+) -> None:
+    size = data.draw(st.integers(1, 200))
+    allowed = data.draw(st.sets(st.integers(0, size - 1), min_size=1))
+    output = data.draw(st.lists(st.integers(0, size - 1), max_size=8))
+    parameters = Restated(temperature, top_k, top_p, min_p, presence_penalty=presence, seed=size)
+    logits = some_logits(size, size, spread, quantum)
+    history = _native.TokenHistory([])
+    history.append(output)
+    for position in range(3):
+        expected = parameters.choose(logits, position, (), output, allowed)
+        for isa in ISAS:
+            found = native(parameters, isa).choose(logits, position, history, bits(allowed, size))
+            assert found == expected
+
+
+def test_a_mask_acts_over_a_large_vocabulary_and_leaves_the_logits_as_they_are() -> None:
+    size = 50_001
+    logits = some_logits(9, size, 3.0)
+    before = logits.copy()
+    words = np.random.default_rng(4).integers(0, 2**32, (size + 31) // 32, np.uint32)
+    inside = np.unpackbits(words.view(np.uint8), bitorder="little")[:size].astype(bool)
+    noise = np.array([restated.gumbel(7, 0, 5, token) for token in range(size)])
+    heights = np.where(inside, logits.astype(np.float64) / 0.9 + noise, -np.inf)
+    for isa in ISAS:
+        sampler = _native.Sampler(temperature=0.9, seed=7, isa=isa)
+        assert sampler.choose(logits, 5, None, words) == int(np.argmax(heights))
+        greedy = _native.Sampler(temperature=0.0, isa=isa)
+        assert greedy.choose(logits, 5, None, words) == int(np.argmax(np.where(inside, logits, -np.inf)))
+    assert np.array_equal(logits, before)
+
+
+def test_nothing_can_be_chosen_where_nothing_allowed_has_a_finite_logit() -> None:
+    logits = np.array([1.0, -np.inf, 2.0], np.float32)
+    for allowed in (bits([], 3), bits([1], 3), np.array([~7 & 2**32 - 1], np.uint32)):
+        with pytest.raises(ValueError, match="finite greatest"):
+            _native.Sampler().choose(logits, 0, None, allowed)
+    assert _native.Sampler().choose(np.array([1.0, np.inf], np.float32), 0, None, bits([0], 2)) == 0
+
+
+@pytest.mark.parametrize("words", [0, 1, 3])
+def test_a_mask_of_another_size_is_refused(words: int) -> None:
+    with pytest.raises(ValueError, match=f"2 words, found {words}"):
+        _native.Sampler().choose(np.zeros(40, np.float32), 0, None, np.zeros(words, np.uint32))
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0, 4.0, 12.0])

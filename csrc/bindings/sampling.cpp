@@ -6,6 +6,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 #include "../sampling/noise.hpp"
 #include "../sampling/sampler.hpp"
@@ -18,6 +20,7 @@ namespace verispec {
 namespace {
 
 using Logits = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Words = nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using IsaName = std::optional<std::string>;
 
 const KernelTable& kernels_named(const IsaName& isa) { return select_kernels(isa ? isa->c_str() : nullptr); }
@@ -31,10 +34,15 @@ void make_sampler(Sampler* place, double temperature, int64_t top_k, double top_
                                    frequency_penalty, std::move(logit_bias), seed, choice});
 }
 
-int32_t choose(Sampler& sampler, const Logits& logits, uint64_t position, const TokenHistory* history) {
+int32_t choose(Sampler& sampler, const Logits& logits, uint64_t position, const TokenHistory* history,
+               const std::optional<Words>& allowed) {
   static const TokenHistory empty({});
+  const size_t words = (logits.size() + 31) / 32;
+  if (allowed && allowed->size() != words)
+    throw std::invalid_argument("allowed: expected " + std::to_string(words) + " words, found " +
+                                std::to_string(allowed->size()));
   return sampler.choose(logits.data(), static_cast<int64_t>(logits.size()), position,
-                        history ? *history : empty);
+                        history ? *history : empty, allowed ? allowed->data() : nullptr);
 }
 
 using Scored = std::pair<int32_t, double>;
@@ -63,7 +71,8 @@ void bind_sampling(nb::module_& m) {
            "min_p"_a = 0.0, "repetition_penalty"_a = 1.0, "presence_penalty"_a = 0.0,
            "frequency_penalty"_a = 0.0, "logit_bias"_a = std::vector<Scored>{}, "seed"_a = 0, "choice"_a = 0,
            "isa"_a.none() = nb::none())
-      .def("choose", choose, "logits"_a.noconvert(), "position"_a, "history"_a.none() = nb::none());
+      .def("choose", choose, "logits"_a.noconvert(), "position"_a, "history"_a.none() = nb::none(),
+           "allowed"_a.noconvert().none() = nb::none());
 
   m.def("log_probabilities", score, "logits"_a.noconvert(), "token"_a, "alternatives"_a = 0,
         "isa"_a.none() = nb::none());

@@ -118,6 +118,22 @@ const float* Sampler::adjust(const float* logits, int64_t size, const TokenHisto
   return adjusted_.data();
 }
 
+// Logits with -inf for every token that is not allowed, in the scratch row, where `logits` may be already.
+const float* Sampler::forbid(const float* logits, int64_t size, const uint32_t* allowed) {
+  constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+  adjusted_.resize(static_cast<size_t>(size));
+  float* row = adjusted_.data();
+  for (int64_t begin = 0; begin < size; begin += 32) {
+    const int64_t end = std::min<int64_t>(begin + 32, size);
+    const uint32_t word = allowed[begin / 32];
+    if (word == 0)
+      std::fill(row + begin, row + end, kForbidden);
+    else
+      for (int64_t i = begin; i < end; ++i) row[i] = word >> (i - begin) & 1 ? logits[i] : kForbidden;
+  }
+  return row;
+}
+
 // The tokens that pass top_k, top_p and min_p; at least one of these acts.
 std::vector<Candidate> Sampler::filter(const LogitRow& row) const {
   const SamplingParameters& p = parameters_;
@@ -136,10 +152,13 @@ std::vector<Candidate> Sampler::filter(const LogitRow& row) const {
   return kept;
 }
 
-int32_t Sampler::choose(const float* logits, int64_t size, uint64_t position, const TokenHistory& history) {
+int32_t Sampler::choose(const float* logits, int64_t size, uint64_t position, const TokenHistory& history,
+                        const uint32_t* allowed) {
   const SamplingParameters& p = parameters_;
+  logits = adjust(logits, size, history);
+  if (allowed) logits = forbid(logits, size, allowed);
   int64_t top_token;
-  const LogitRow row = read_row(kernels_, adjust(logits, size, history), size, &top_token);
+  const LogitRow row = read_row(kernels_, logits, size, &top_token);
   if (p.temperature == 0.0) return static_cast<int32_t>(top_token);
   const NoiseKey key = noise_key(p.seed, p.choice, position);
   const bool filtered = (p.top_k > 0 && p.top_k < size) || p.top_p < 1.0 || p.min_p > 0.0;

@@ -3,7 +3,8 @@
 // The order of processing: logit bias; repetition penalty over prompt and output; presence and frequency
 // penalties over the output; temperature; top_k; top_p; min_p. Then the greatest processed logit, lowest id
 // on a tie, or the greatest sum of logit / temperature and Gumbel noise keyed by (seed, choice, position,
-// token). A choice depends on its arguments alone.
+// token). A choice depends on its arguments alone. Where only some tokens are allowed, the others count as
+// being at -inf before anything looks at the logits.
 #pragma once
 
 #include <cstdint>
@@ -45,15 +46,17 @@ class Sampler {
   // Throws std::invalid_argument that names a parameter outside its range.
   Sampler(const KernelTable& kernels, SamplingParameters parameters);
 
-  // The token at `position` for logits [size]. `history` is what penalties count. Throws
-  // std::invalid_argument when no token has a finite logit or one is +inf, and for a bias on a token outside
-  // the vocabulary.
-  int32_t choose(const float* logits, int64_t size, uint64_t position, const TokenHistory& history);
+  // The token at `position` for logits [size]. `history` is what penalties count. `allowed`, unless null:
+  // token i may be chosen when bit i % 32 of word i / 32 is set. Throws std::invalid_argument when no allowed
+  // token has a finite logit or one is +inf, and for a bias on a token outside the vocabulary.
+  int32_t choose(const float* logits, int64_t size, uint64_t position, const TokenHistory& history,
+                 const uint32_t* allowed = nullptr);
 
   const SamplingParameters& parameters() const { return parameters_; }
 
  private:
   const float* adjust(const float* logits, int64_t size, const TokenHistory& history);
+  const float* forbid(const float* logits, int64_t size, const uint32_t* allowed);
   std::vector<Candidate> filter(const LogitRow& row) const;
 
   const KernelTable& kernels_;

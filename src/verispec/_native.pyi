@@ -273,9 +273,17 @@ class Sampler:
         isa: str | None = None,
     ) -> None: ...
     def choose(
-        self, logits: npt.NDArray[np.float32], position: int, history: TokenHistory | None = None
+        self,
+        logits: npt.NDArray[np.float32],
+        position: int,
+        history: TokenHistory | None = None,
+        allowed: npt.NDArray[np.uint32] | None = None,
     ) -> int:
-        """The token at ``position`` for ``logits`` [vocabulary]. Depends on the arguments alone."""
+        """The token at ``position`` for ``logits`` [vocabulary]. Depends on the arguments alone.
+
+        ``allowed`` [(vocabulary + 31) // 32]: bit i % 32 of word i // 32 says whether token i may be chosen; the
+        others count as being at -inf. ValueError when no token that may be chosen has a finite logit.
+        """
 
 def log_probabilities(
     logits: npt.NDArray[np.float32], token: int, alternatives: int = 0, isa: str | None = None

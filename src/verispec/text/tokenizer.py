@@ -77,18 +77,26 @@ class Tokenizer:
         return {tokens[token]: token for token in control if len(tokens[token]) > 1}
 
     def encode(
-        self, text: str, *, parse_special: bool = False, add_bos: bool | None = None, guard: str = ""
+        self,
+        text: str,
+        *,
+        parse_special: bool = False,
+        add_bos: bool | None = None,
+        guard: str = "",
+        at_text_start: bool = True,
     ) -> list[int]:
         """Token ids of ``text``.
 
         ``parse_special``: control tokens written out in the text become those tokens. ``add_bos``: None does
         what the model expects. ``guard``: a character removed after control tokens have been looked for, so
-        that text it is put into cannot be one. Raises OptionError for text that is not valid Unicode.
+        that text it is put into cannot be one. ``at_text_start`` False: the text goes on after other text, so
+        that the encoder of some models puts no space there. Raises OptionError for text that is not valid
+        Unicode.
         """
         _check_text(text)
         begin = self.add_bos if add_bos is None else add_bos
         ids = [self.bos_id] if begin and self.bos_id is not None else []
-        at_start = True
+        at_start = at_text_start
         for part, token in cut_at(text, self.control_texts) if parse_special else ((text, None),):
             if guard:
                 part = part.replace(guard, "")
