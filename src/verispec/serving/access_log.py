@@ -21,6 +21,7 @@ ACCESS = logging.getLogger("verispec.access")
 ERRORS = logging.getLogger("verispec.server")
 CLIENT_LEFT = 499
 """Logged when a client left before its answer began."""
+LOGGED_FRAMES = 12
 
 Observer = Callable[[str, int], None]
 """Told the route and the status of every finished request."""
@@ -86,7 +87,7 @@ class _Sent:
 
 def log_failure(number: str, error: BaseException) -> None:
     """Writes down where ``error`` arose."""
-    places = "".join(traceback.format_tb(error.__traceback__))
+    places = "".join(traceback.format_tb(error.__traceback__)[-LOGGED_FRAMES:])
     ERRORS.error("%s failed: %s at\n%s", number, type(error).__qualname__, places)
 
 
