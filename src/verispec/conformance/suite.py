@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from verispec.conformance.company import Asked, compare_with_alone
 from verispec.conformance.faults import STEPS, resume_after_fault
 from verispec.conformance.parity import Case, first_difference, run_parity
 from verispec.conformance.row_invariance import run_row_invariance
+from verispec.engine.batching.scheduler import Scheduler, SchedulerLimits
 from verispec.engine.model import Model
 from verispec.errors import VerispecError
 
@@ -43,6 +45,7 @@ def run_conformance(
     return [
         _rows(model, exact, progress),
         _schedules(model, exact, max_tokens, progress),
+        _company(model, exact, max_tokens, progress),
         _faults(model, max_tokens, progress),
     ]
 
@@ -74,6 +77,26 @@ def _schedules(model: Model, exact: bool, max_tokens: int, progress: _Progress) 
         cases, identical = cases + report.cases, identical + report.identical
         differences += [str(asdict(difference)) for difference in report.first_differences]
     return Check("C2 schedule invariance", cases, identical, exact, tuple(differences))
+
+
+def _company(model: Model, exact: bool, max_tokens: int, progress: _Progress) -> Check:
+    """As many requests at once as the backend has sequences, over and over, of every strategy."""
+    requests: list[Asked] = []
+    for index, strategy in enumerate(("off", *STRATEGIES) * 3):
+        options: dict[str, Any] = {
+            "spec_mode": strategy,
+            "max_tokens": max_tokens // 2 + index,
+            "seed": index,
+        }
+        options |= {"temperature": 0.8 * (index % 2), "logprobs": 2 if index % 3 == 0 else None}
+        requests.append((TEXT[: 40 + 10 * index], options))
+    alone = [model.generate(prompt, **options) for prompt, options in requests]
+    scheduler = Scheduler(model, SchedulerLimits(parallel=model.backend.capabilities.sequences))
+    report = compare_with_alone(
+        scheduler, requests, alone, lambda done, total: progress("company", done, total)
+    )
+    name = "C2 in company"
+    return Check(name, report.cases, report.identical, exact, tuple(report.first_differences))
 
 
 def _faults(model: Model, max_tokens: int, progress: _Progress) -> Check:
