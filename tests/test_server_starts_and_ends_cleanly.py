@@ -88,8 +88,8 @@ def test_a_second_signal_ends_at_once(smollm2_path: Path) -> None:
         wait_until(lambda: httpx.get(f"{url}/health").status_code == 503)
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 128 + signal.SIGTERM
-        assert time.monotonic() - began < 3
+        assert process.wait(30) == 128 + signal.SIGTERM
+        assert time.monotonic() - began < 20  # the drain would take longer
 
 
 def test_an_idle_server_with_idle_connections_goes_at_once(smollm2_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_an_idle_server_with_idle_connections_goes_at_once(smollm2_path: Path) -
             client.get("/health")
             began = time.monotonic()
             process.send_signal(signal.SIGTERM)
-            assert process.wait(10) == 0
-            assert time.monotonic() - began < 5
+            assert process.wait(30) == 0
+            assert time.monotonic() - began < 20  # the drain and the idle time-out would take longer
 
 
 def test_a_taken_port_is_one_line_and_status_2(smollm2_path: Path) -> None:
