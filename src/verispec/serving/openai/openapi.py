@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from verispec.serving.openai.parameters import Parameters
@@ -37,10 +38,11 @@ ERROR_SCHEMA = {
 }
 
 
-def request_body(model: type[Parameters]) -> dict[str, Any]:
-    """``openapi_extra`` for a route that reads its body itself."""
-    schema = model.model_json_schema()
+def request_body(parameters: type[Parameters], served: Sequence[str]) -> dict[str, Any]:
+    """``openapi_extra`` for a route that reads its body itself. ``served``: the names that ``model`` may have."""
+    schema = parameters.model_json_schema()
     definitions = schema.pop("$defs", {})
+    schema["properties"]["model"]["enum"] = list(served)
     content = {"application/json": {"schema": _inlined(schema, definitions)}}
     return {"requestBody": {"required": True, "content": content}}
 

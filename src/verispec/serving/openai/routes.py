@@ -49,13 +49,14 @@ COMPLETIONS = Endpoint(CompletionRequest, plan_completion, "cmpl", COMPLETION_NA
 def openai_routes(state: ServerState) -> APIRouter:
     """The routes of a server. Each request needs ``identity`` and ``request_id`` in its state."""
     routes = APIRouter()
+    served = [state.model_id, *sorted(state.aliases)]
     version = fingerprint(state.engine.model.backend.identity())
 
     @routes.post(
         "/v1/chat/completions",
         summary="Answer a conversation",
         responses=responses("chat.completion", "chat.completion.chunk"),
-        openapi_extra=request_body(ChatRequest),
+        openapi_extra=request_body(ChatRequest, served),
     )
     async def create_chat_completion(http: Request) -> Response:
         return await _answer(CHAT, state, version, http)
@@ -64,7 +65,7 @@ def openai_routes(state: ServerState) -> APIRouter:
         "/v1/completions",
         summary="Go on from a text, or score it",
         responses=responses("text_completion", "text_completion"),
-        openapi_extra=request_body(CompletionRequest),
+        openapi_extra=request_body(CompletionRequest, served),
     )
     async def create_completion(http: Request) -> Response:
         return await _answer(COMPLETIONS, state, version, http)
