@@ -8,13 +8,19 @@ EXTENSION := $(shell $(PYTHON) -c "import sysconfig; print('_native' + sysconfig
 CPP_FILES = $(shell find csrc -name '*.cpp' -o -name '*.hpp')
 LOCKED := mkdir -p build && flock build/.lock $(MAKE) --no-print-directory
 
-.PHONY: build test lint demo bench sanitize format clean locked-build locked-sanitize
+.PHONY: build test lint demo bench sanitize format clean browser locked-build locked-sanitize
 
 build:
 	@$(LOCKED) locked-build
 
-test: build
+test: build browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The playground's page is tested in headless Chromium.
+browser:
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	  { echo "make test: expected chromium in PATH, and could not install it; install the package chromium" >&2; exit 1; }
 
 # Kernels of one instruction set may share no inline function with other code: the linker keeps one copy of each,
 # which might then be the one that this CPU cannot run.

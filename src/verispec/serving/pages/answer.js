@@ -74,5 +74,7 @@ export function tokenBytes(choice) {
   const logprobs = choice.logprobs;
   if (!logprobs) return [];
   if (logprobs.content) return logprobs.content.map((token) => token.bytes ?? encoder.encode(token.token));
-  return (logprobs.tokens ?? []).map((token) => encoder.encode(token));
+  return (logprobs.tokens ?? []).map((token) =>
+    // part of a character is written bytes:\xe2\x80
+    token.startsWith("bytes:\\x") ? token.slice(8).split("\\x").map((byte) => parseInt(byte, 16)) : encoder.encode(token));
 }

@@ -114,7 +114,9 @@ async function show(body, answer, onText) {
         onText(text);
         append(answer, origins.split(text));
       }
-      if (choice.finish_reason && choice.finish_reason !== "stop") addEnd(answer, `ended: ${choice.finish_reason}`);
+      if (choice.finish_reason && choice.finish_reason !== "stop") {
+        addEnd(answer, `ended by ${(choice.finish_detail ?? choice.finish_reason).replaceAll("_", " ")}`);
+      }
     }
     if (chunk.timings) showFinal(count, chunk.timings);
   }
@@ -216,7 +218,7 @@ element("clear").addEventListener("click", () => {
   messages.length = 0;
   element("conversation").replaceChildren();
   showError("");
-  for (const id of ["tokens", "passes", "per-pass", "accepted", "rate", "first", "used-seed"]) set(id, "–");
+  for (const id of ["tokens", "passes", "per-pass", "accepted", "rate", "first"]) set(id, "–");
 });
 element("key").addEventListener("change", connect);
 connect();
