@@ -74,6 +74,8 @@ class GrammarMatcher:
         for token in self._ends:  # the library also takes one for the end of some rules
             bit = np.uint32(1 << token % 32)
             words[token // 32] = words[token // 32] | bit if accepting else words[token // 32] & ~bit
+        if not words.any() and not self.finished:
+            raise GrammarError(f"{self._name}: no token of the model can follow")
         return words
 
     def allows(self, token: int) -> bool:
