@@ -17,6 +17,7 @@ from verispec.engine.batching.scheduler import Scheduler, SchedulerLimits
 from verispec.engine.completion import Completion
 from verispec.engine.loading import load
 from verispec.engine.model import Model
+from verispec.text.grammar import Grammar
 
 STRATEGIES = ("auto", "suffix", "prompt-lookup", "ngram-context")
 PROMPTS: tuple[Any, ...] = (
@@ -28,6 +29,15 @@ PROMPTS: tuple[Any, ...] = (
     [{"role": "user", "content": "Repeat after me: red green blue, red green blue."}],
     "Größe: 12 µm; naïve café — 数字、文字。" * 3,
     "x",
+)
+
+SCHEMA = Grammar.json_schema(
+    {
+        "type": "object",
+        "properties": {"colour": {"enum": ["red", "green", "blue"]}, "count": {"type": "integer"}},
+        "required": ["colour", "count"],
+        "additionalProperties": False,
+    }
 )
 
 
@@ -49,6 +59,7 @@ def mixed_requests(count: int, speculates: bool) -> list[Asked]:
         options["frequency_penalty"] = draws.choice((0.0, 0.0, 0.4))
         options["top_p"] = draws.choice((1.0, 0.9))
         options["stop"] = draws.choice((None, None, ["e", "two"], [", "]))
+        options["grammar"] = draws.choice((None, None, None, SCHEMA))
         requests.append((draws.choice(PROMPTS), options))
     return requests
 

@@ -46,6 +46,14 @@ class Decoder:
             text = self._flush(text)
         return text
 
+    def complete(self) -> str:
+        """Ends the generation because nothing can follow; gives the text still held back."""
+        if self.finish_reason is None:
+            self.finish_reason = "stop"
+            return self._flush("")
+        self.finish_reason = "stop"
+        return ""
+
     def _match(self, piece: str) -> str:
         text = self.stops.push(piece)
         if self.stops.matched is not None:

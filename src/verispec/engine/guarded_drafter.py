@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from verispec.drafting.contract import NOTHING, Drafter, InvalidProposalError, Proposal, check_proposal
 from verispec.engine.draft_width import WidthPolicy
@@ -43,8 +43,12 @@ class GuardedDrafter:
         """Rows a pass may need for proposals."""
         return self.policy.widest if self.drafter is not None else 0
 
-    def propose(self, limit: int, tokens: Sequence[int]) -> Proposal:
+    def propose(
+        self, limit: int, tokens: Sequence[int], legal: Callable[[Sequence[int]], int] = len
+    ) -> Proposal:
         """At most ``limit`` tokens to follow the committed ``tokens``, fewer as the width policy decides.
+
+        ``legal`` says how many of a proposal's tokens the target could choose at all; the rest are not offered.
 
         The drafter is first shown every committed token that it has not seen. On any fault nothing is proposed, and
         the drafter stands where it stood before; under ``strict`` it raises DrafterFaultError. A failed restore cannot
@@ -68,6 +72,7 @@ class GuardedDrafter:
         if time.perf_counter() - started > self.deadline:
             return self._fault(f"took longer than {self.deadline:g} s")
         self.observed = len(tokens)
+        proposal = proposal.first(legal(proposal.tokens))
         return proposal.first(self.policy.cut(proposal, len(tokens)))
 
     def record(self, emitted: Sequence[int]) -> None:

@@ -68,10 +68,10 @@ class Model:
     def generate(self, prompt: Prompt, **options: Any) -> Completion:
         """The whole answer to ``prompt``: a string to complete, chat messages, or token ids.
 
-        Options are the fields of ``SamplingParameters`` and ``GenerationLimits``, ``spec_mode`` and the ``spec_*``
-        options its strategy reads, ``strict_drafter`` and ``drafter_deadline``. An unknown or inert one raises
-        OptionError. ``drafter`` takes a ``Drafter`` of your own, for this request alone. None of the speculation
-        options can change the answer.
+        Options are the fields of ``SamplingParameters`` and ``GenerationLimits``, ``grammar`` (a ``Grammar`` that the
+        answer must match), ``prompt_logprobs``, ``spec_mode`` and the ``spec_*`` options its strategy reads,
+        ``strict_drafter`` and ``drafter_deadline``. An unknown or inert one raises OptionError. ``drafter`` takes a
+        ``Drafter`` of your own, for this request alone. None of the speculation options can change the answer.
         """
         with self.stream(prompt, **options) as generation:
             return generation.result()
@@ -118,7 +118,11 @@ class Model:
         parsed = RequestOptions.parse(options, self.backend.capabilities)
         parsed.sampling.check_vocabulary(self.backend.capabilities.vocabulary)
         seed = parsed.sampling.seed if parsed.sampling.seed is not None else secrets.randbits(64)
-        return PreparedRequest(self.encode(prompt), parsed, seed)
+        tokens = self.encode(prompt)
+        matcher = None
+        if parsed.grammar is not None:
+            matcher = parsed.grammar.matcher(self.tokenizer, self.backend.capabilities.vocabulary)
+        return PreparedRequest(tokens, parsed, seed, matcher)
 
     def open(self, prepared: PreparedRequest, sequence: int) -> Request:
         """The request on ``sequence``, which holds nothing or a prefix of its prompt."""
@@ -127,7 +131,7 @@ class Model:
             tokens,
             Target(self.backend, sequence),
             self._drafter(options),
-            Sampler(options.sampling, prepared.seed, tokens),
+            Sampler(options.sampling, prepared.seed, tokens, prepared.matcher),
             self._decoder(options, self.backend.capabilities.context - len(tokens)),
             None if options.prompt_logprobs is None else PromptScores(options.prompt_logprobs),
         )

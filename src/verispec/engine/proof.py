@@ -36,6 +36,7 @@ def make_receipt(
             "max_tokens": options.limits.max_tokens,
             "stop": list(options.limits.stop),
             "ignore_eos": options.limits.ignore_eos,
+            "grammar": None if options.grammar is None else options.grammar.as_dict(),
         },
         prompt_tokens=completion.prompt_tokens,
         tokens=completion.tokens,
@@ -51,6 +52,7 @@ def make_receipt(
             "pass_costs": None if completion.pass_costs is None else completion.pass_costs.as_dict(),
         },
         rounds=completion.rounds,
+        company=completion.company,
         counts={
             "passes": completion.passes,
             "prompt_passes": counters.prompt_passes,
@@ -59,6 +61,7 @@ def make_receipt(
         },
         faults=completion.faults,
         timings={
+            "queued_seconds": completion.timings.queued,
             "first_token_seconds": completion.timings.first_token,
             "total_seconds": completion.timings.total,
             "prompt_seconds": completion.timings.prompt,

@@ -144,9 +144,15 @@ class Request:
         started = time.perf_counter()
         pending = len(self.tokens) - self.target.length
         room = min(self.target.context - len(self.tokens), rows - pending)
-        proposal = self.drafter.propose(min(self.decoder.remaining - 1, room), self.tokens)
+        limit = min(self.decoder.remaining - 1, room)
+        proposal = self._forced(limit) or self.drafter.propose(limit, self.tokens, self.sampler.legal_prefix)
         self.counters.draft_seconds += time.perf_counter() - started
         return proposal
+
+    def _forced(self, limit: int) -> Proposal:
+        """What a grammar leaves no choice about costs no drafter, and is never wrong."""
+        forced = self.sampler.forced()[: max(0, min(limit, self.drafter.widest))]
+        return Proposal(forced, [1.0] * len(forced))
 
     def evaluate(self, proposal: Proposal) -> Step[Evaluation]:
         """What follows the anchor, then what follows each proposed token, from one pass."""

@@ -18,6 +18,8 @@ from verispec.engine.options import (
     check_number,
 )
 from verispec.errors import OptionError
+from verispec.text.grammar import Grammar
+from verispec.text.grammar_matcher import GrammarMatcher
 
 DEFAULT_SPEC_MODE = "auto"
 DEFAULT_DRAFTER_DEADLINE = 1.0
@@ -25,7 +27,7 @@ MAX_DRAFTER_DEADLINE = 1e9
 
 _SAMPLING = frozenset(SamplingParameters.__slots__)
 _LIMITS = frozenset(GenerationLimits.__slots__)
-_RUNTIME = ("prompt_logprobs", "spec_mode", "strict_drafter", "drafter_deadline")
+_RUNTIME = ("grammar", "prompt_logprobs", "spec_mode", "strict_drafter", "drafter_deadline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class RequestOptions:
     drafter_deadline: float
     prompt_logprobs: int | None = None
     """Alternatives to report beside the log-probability of each prompt token; None scores no prompt."""
+    grammar: Grammar | None = None
+    """What the answer must match."""
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], target: TargetFacts) -> RequestOptions:
@@ -53,6 +57,7 @@ class RequestOptions:
         elif options.get("max_tokens") == 0:
             raise OptionError("max_tokens: expected 1 or more unless prompt_logprobs are asked for, found 0")
         limits = GenerationLimits(**{name: options.pop(name) for name in _LIMITS & options.keys()})
+        grammar = _grammar(options.pop("grammar", None))
         drafter = options.pop("drafter", None)
         if drafter is not None and not isinstance(drafter, Drafter):
             raise OptionError(f"drafter: expected a Drafter object, found {drafter!r}")
@@ -81,7 +86,7 @@ class RequestOptions:
             raise OptionError(
                 "strict_drafter, drafter_deadline: not read by spec_mode off, which has no drafter"
             )
-        return cls(sampling, limits, resolution, strict, float(deadline), prompt_logprobs)
+        return cls(sampling, limits, resolution, strict, float(deadline), prompt_logprobs, grammar)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,17 @@ class PreparedRequest:
     prompt: list[int]
     options: RequestOptions
     seed: int
+    matcher: GrammarMatcher | None
+    """The grammar at the beginning of the answer, for one request to open."""
+
+
+def _grammar(given: object) -> Grammar | None:
+    """A grammar, or one as a receipt stores it."""
+    if given is None or isinstance(given, Grammar):
+        return given
+    if isinstance(given, Mapping):
+        return Grammar.from_dict(given)
+    raise OptionError(f"grammar: expected a Grammar, found {type(given).__name__}")
 
 
 def _stops(given: object) -> tuple[str, ...]:

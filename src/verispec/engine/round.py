@@ -29,8 +29,8 @@ def run_round(request: Request, rows: int) -> Step[Emitted]:
 def sample_through_mismatch(request: Request, evaluation: Evaluation, proposal: Proposal) -> Emitted:
     """Samples output rows in order until one differs from the proposal or the request is finished.
 
-    Sampler and decoder take each token in before the next row is looked at, so that penalties, stop strings and limits
-    act inside a block as they would one token at a time.
+    Sampler and decoder take each token in before the next row is looked at, so that penalties, grammars, stop strings
+    and limits act inside a block as they would one token at a time.
     """
     tokens: list[Sampled] = []
     text = ""
@@ -39,6 +39,8 @@ def sample_through_mismatch(request: Request, evaluation: Evaluation, proposal: 
         sampled = request.sampler.sample(evaluation, row)
         request.sampler.accept(sampled.token)
         text += request.decoder.push(sampled.token)
+        if request.sampler.finished:
+            text += request.decoder.complete()
         tokens.append(sampled)
         if sampled.token != proposed:
             break
