@@ -57,7 +57,8 @@ class PrefixCache:
         self._held: OrderedDict[Place, HeldBlock] = OrderedDict()
         self._numbers = count()
 
-    def __len__(self) -> int:
+    @property
+    def held_blocks(self) -> int:
         """Blocks held now."""
         return len(self._held)
 
