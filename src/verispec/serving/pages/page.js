@@ -77,11 +77,12 @@ async function send(text) {
   const answer = addMessage("Model");
   let written = "";
   let refused = false;
+  const began = performance.now();
   try {
     const response = await request();
     refused = !response.ok;
     if (refused) throw new Error(await readRefusal(response));
-    await show(response.body, answer, (part) => { written += part; });
+    await show(response.body, answer, began, (part) => { written += part; });
     if (!written) addEnd(answer, "the answer is empty");
   } catch (problem) {
     if (running.signal.aborted) addEnd(answer, "stopped");
@@ -99,9 +100,9 @@ async function send(text) {
   setRunning(false);
 }
 
-async function show(body, answer, onText) {
+async function show(body, answer, began, onText) {
   const origins = new Origins();
-  const count = { tokens: 0, passes: 0, drafted: 0, accepted: 0, began: performance.now(), first: 0, firstTokens: 0 };
+  const count = { tokens: 0, passes: 0, drafted: 0, accepted: 0, began, first: 0, firstTokens: 0 };
   for await (const chunk of readEvents(body)) {
     const choice = chunk.choices?.[0];
     if (choice) {
@@ -147,7 +148,7 @@ function countRound(count, round, tokens) {
   if (!count.first) {
     count.first = now;
     count.firstTokens = tokens;
-    element("first").textContent = `${Math.round(now - count.began)} ms`;
+    set("first", `${Math.round(now - count.began)} ms`);
   }
   const seconds = (now - count.first) / 1000;
   set("tokens", count.tokens);
@@ -160,6 +161,7 @@ function countRound(count, round, tokens) {
 // The server's own clocks, where it gives them, take the place of this page's.
 function showFinal(count, timings) {
   if (timings.tokens_per_second) set("rate", timings.tokens_per_second.toFixed(1));
+  set("first", `${Math.round(1000 * timings.first_token_seconds)} ms`);
   if (timings.passes) {
     set("passes", timings.passes);
     set("per-pass", (count.tokens / timings.passes).toFixed(2));
