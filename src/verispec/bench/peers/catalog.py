@@ -77,18 +77,16 @@ PEERS = {
             "",
             "build the target llama-server of llama.cpp with -DGGML_NATIVE=ON",
             (
-                Configuration("off, flash attention"),
                 Configuration("off", arguments=PLAIN_ATTENTION),
                 *NGRAM_MODES,
             ),
         ),
         PeerKind(
-            TRANSFORMERS,
+            TRANSFORMERS,  # with prompt lookup alone: without, it is several times slower than any other
             "transformers",
             "transformers_engine",
             "pip install torch transformers gguf",
             (
-                Configuration("float32, off", {"dtype": "float32"}),
                 Configuration(
                     "float32, prompt lookup 10", {"dtype": "float32", "lookup": 10}, speculates=True
                 ),
