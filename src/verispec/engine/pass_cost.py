@@ -41,16 +41,17 @@ class CostTable:
             for context in sorted(measured)
         }
         self._contexts = list(self._measured)
-        self._known: dict[tuple[int, int], tuple[float, ...]] = {}
+        self._known: dict[int, tuple[float, ...]] = {}  # by context step, as far as rows were asked for
 
     def row_costs(self, rows: int, context: int) -> tuple[float, ...]:
         """Seconds of a pass over 1, 2, ... ``rows`` rows that starts at position ``context``; never
         decreasing."""
         step = context // _CONTEXT_STEP
-        costs = self._known.get((rows, step))
-        if costs is None:
-            costs = self._known[rows, step] = self._interpolate(rows, step * _CONTEXT_STEP)
-        return costs
+        costs = self._known.get(step, ())
+        if len(costs) < rows:
+            wanted = 2 * max(rows, len(costs))
+            costs = self._known[step] = self._interpolate(wanted, step * _CONTEXT_STEP)
+        return costs[:rows]
 
     def as_dict(self) -> dict[str, dict[str, float]]:
         """The points it goes by, for a receipt; ``from_dict`` reads them back."""

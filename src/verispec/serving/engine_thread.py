@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from verispec.errors import DrainingError
 ServingLimits = SchedulerLimits
 
 _WAIT_SECONDS = 0.5
+_NOBODY_RUNS_SECONDS = 0.005
 _DRAIN_POLL_SECONDS = 0.02
 
 
@@ -135,8 +137,12 @@ class EngineThread:
         try:
             self.model.pass_costs()
             while not (self._stop and self._scheduler.idle):
-                if not self._scheduler.idle or self._scheduler.line.wait(_WAIT_SECONDS):
-                    self._hand_over(self._scheduler.step())
+                if self._scheduler.idle and not self._scheduler.line.wait(_WAIT_SECONDS):
+                    continue
+                passes = self.statistics.passes
+                self._hand_over(self._scheduler.step())
+                if self.statistics.passes == passes:  # the library holds every sequence: somebody waits for one
+                    time.sleep(_NOBODY_RUNS_SECONDS)
         except BaseException as error:  # nobody may wait for ever
             self._failure = error
             self._scheduler.line.close()

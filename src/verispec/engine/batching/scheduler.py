@@ -69,9 +69,15 @@ class Scheduler:
             if turns:
                 events += self._run(turns)
             events += self._see_out()
-        self._running = [*self._running[1:], *self._running[:1]]  # another is first next time
+        self._next_turns(turns)
         self.statistics.waiting, self.statistics.running = len(self.line.jobs), len(self._running)
         return events
+
+    def _next_turns(self, turns: list[Turn]) -> None:
+        """Whoever had no room in this pass is first in the next; among the others another one begins."""
+        took = [job for job in self._running if any(turn.job is job for turn in turns)]
+        passed_over = [job for job in self._running if job not in took]
+        self._running = [*passed_over, *took[1:], *took[:1]]
 
     def _see_out(self) -> list[tuple[Job, Event]]:
         """Whoever is over, failed, cancelled or late leaves, and gives back its sequence."""
