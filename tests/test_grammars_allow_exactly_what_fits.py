@@ -207,7 +207,7 @@ def test_what_a_receipt_stores_is_the_grammar(name: str) -> None:
 
 def test_the_order_of_properties_is_part_of_a_schema(smollm2: Model) -> None:
     for order in (["b", "a"], ["a", "b"]):
-        schema = {"properties": dict.fromkeys(order, {"type": "null"}), "required": order, "type": "object"}
+        schema = {"properties": {key: {"type": "null"} for key in order}, "required": order, "type": "object"}
         stored = Grammar.from_dict(Grammar.json_schema(schema).as_dict())
         matcher = stored.matcher(smollm2.tokenizer, smollm2.backend.capabilities.vocabulary)
         assert smollm2.tokenizer.decode(matcher.forced()).startswith('{"' + order[0])

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any, NoReturn
 
 from jinja2 import Template, TemplateError, TemplateSyntaxError
@@ -46,6 +47,9 @@ class ChatTemplate:
         self.text = text
         self._names = dict(names)
         self._source = source
+        self._file = PurePath(
+            source
+        ).name  # for errors that a server passes on: its folders are nobody's business
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any], source: str = "GGUF metadata") -> ChatTemplate | None:
@@ -91,7 +95,7 @@ class ChatTemplate:
         """
         _check_messages(messages)
         template = self._template
-        size = sum(len(value) for message in messages for value in message.values() if isinstance(value, str))
+        size = sum(map(len, _all_texts([messages, variables])))
         token = active_budget.set(Budget(OUTPUT_CHARACTERS + OUTPUT_GROWTH * size))
         try:
             return _write(
@@ -107,9 +111,9 @@ class ChatTemplate:
                 },
             )
         except RecursionError:
-            raise OptionError(f"messages: {self._source}: the chat template recurses too deeply") from None
+            raise OptionError(f"messages: {self._file}: the chat template recurses too deeply") from None
         except Exception as error:  # whatever an untrusted template makes the sandbox raise
-            raise OptionError(f"messages: {self._source}: the chat template refuses them: {error}") from error
+            raise OptionError(f"messages: {self._file}: the chat template refuses them: {error}") from error
         finally:
             active_budget.reset(token)
 
@@ -122,12 +126,14 @@ class ChatTemplate:
         now: datetime | None = None,
         **variables: Any,
     ) -> list[int]:
-        """Token ids of the prompt. Control tokens come from the template alone: a message that holds
-        ``<|im_end|>`` says those characters. The template writes its own BOS where the model expects one.
+        """Token ids of the prompt. Control tokens come from the template alone: a message, a tool's description
+        or a call's argument that holds ``<|im_end|>`` says those characters. The template writes its own BOS where
+        the model expects one.
         """
         _check_messages(messages)
-        guard = _unused_character(self.text, messages)
-        guarded = [_guarded(message, guard, tokenizer) for message in messages]
+        guard = _unused_character(self.text, [messages, variables])
+        guarded = _guarded([dict(message) for message in messages], guard, tokenizer)
+        variables = _guarded(variables, guard, tokenizer)
         text = self.render(guarded, add_generation_prompt, now=now, **variables)
         return tokenizer.encode(text, parse_special=True, add_bos=False, guard=guard)
 
@@ -148,25 +154,75 @@ def _check_messages(messages: object) -> None:
             raise OptionError(f"messages[{index}].content: expected a string, found {type(content).__name__}")
 
 
-def _unused_character(template: str, messages: Sequence[Message]) -> str:
+def text_of(content: object, where: str = "content") -> str:
+    """A message's content as text: a string, nothing, or OpenAI's text parts, which stand together as they are.
+
+    Raises OptionError, naming ``where``, for anything else.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, Sequence) or isinstance(content, (bytes, bytearray)):
+        raise OptionError(f"{where}: expected text or a list of parts, found {type(content).__name__}")
+    texts = []
+    for index, part in enumerate(content):
+        text = part.get("text") if isinstance(part, Mapping) and part.get("type") == "text" else None
+        if not isinstance(text, str):
+            raise OptionError(f"{where}[{index}]: expected a part of type text, found {part!r:.60}")
+        texts.append(text)
+    return "".join(texts)
+
+
+def _all_texts(given: object) -> list[str]:
+    """Every string in what is rendered. Raises OptionError where it nests too deeply to be walked."""
+    try:
+        return list(_texts(given))
+    except RecursionError:
+        raise OptionError("messages: expected less nesting, also in tools and calls") from None
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every string in ``value``, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+
+
+def _unused_character(template: str, given: object) -> str:
     """A Unicode noncharacter that occurs nowhere in what is rendered."""
-    texts = [template, *(message["content"] for message in messages)]
+    used = set(template).union(*map(set, _all_texts(given)))
     for code in range(0xFDD0, 0xFDF0):
-        if not any(chr(code) in text for text in texts):
+        if chr(code) not in used:
             return chr(code)
     raise OptionError("messages: expected text without Unicode noncharacters, found all of U+FDD0 to U+FDEF")
 
 
-def _guarded(message: Message, guard: str, tokenizer: Tokenizer) -> Message:
-    """``message`` with its content's control tokens broken by ``guard``, which encoding removes again."""
-    content: str = message["content"]
+def _guarded(value: Any, guard: str, tokenizer: Tokenizer) -> Any:
+    """``value`` with control tokens in its texts broken by ``guard``, which encoding removes again."""
+    if isinstance(value, str):
+        return _guarded_text(value, guard, tokenizer)
+    if isinstance(value, Mapping):
+        return {
+            _guarded(key, guard, tokenizer): _guarded(item, guard, tokenizer) for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_guarded(item, guard, tokenizer) for item in value]
+    return value
+
+
+def _guarded_text(text: str, guard: str, tokenizer: Tokenizer) -> str:
     starts: set[int] = set()
     for name in tokenizer.control_texts:
-        if name in content:
-            starts.update(found.start() for found in re.finditer(f"(?={re.escape(name)})", content))
+        if name in text:
+            starts.update(found.start() for found in re.finditer(f"(?={re.escape(name)})", text))
     for start in sorted(starts, reverse=True):
-        content = content[: start + 1] + guard + content[start + 1 :]
-    return {**message, "content": content}
+        text = text[: start + 1] + guard + text[start + 1 :]
+    return text
 
 
 def _write(template: Template, variables: dict[str, Any]) -> str:

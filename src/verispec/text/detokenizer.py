@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codecs import utf_8_decode
+from collections.abc import Collection
 
 from verispec.text.tokenizer import Tokenizer
 
@@ -10,17 +11,23 @@ from verispec.text.tokenizer import Tokenizer
 class Detokenizer:
     """The texts of ``push`` and ``flush`` put together equal ``Tokenizer.decode`` of all pushed ids.
 
-    Control tokens add nothing unless ``skip_special`` is False. ``at_text_start``: the first token begins a
-    text, so the space that the encoder of some models puts there is dropped (off: the text goes on after a
-    prompt).
+    Control tokens add nothing unless ``skip_special`` is False; those of ``shown`` add their names in any
+    case. ``at_text_start``: the first token begins a text, so the space that the encoder of some models puts
+    there is dropped (off: the text goes on after a prompt).
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, *, skip_special: bool = True, at_text_start: bool = False
+        self,
+        tokenizer: Tokenizer,
+        *,
+        skip_special: bool = True,
+        at_text_start: bool = False,
+        shown: Collection[int] = (),
     ) -> None:
         self._tokenizer = tokenizer
         self._pieces = tokenizer.pieces
         self._skip_special = skip_special
+        self._shown = frozenset(shown)
         self._texts: dict[int, str] = {}  # what a token adds when no character is unfinished
         self._unfinished = b""
         self._drop_space = at_text_start and tokenizer.space_prefix
@@ -34,7 +41,7 @@ class Detokenizer:
         return self._decode(token)
 
     def _decode(self, token: int) -> str:
-        if self._skip_special and self._tokenizer.is_control(token):
+        if self._skip_special and token not in self._shown and self._tokenizer.is_control(token):
             self._texts[token] = ""
             return ""
         before = self._unfinished
