@@ -44,20 +44,23 @@ def test_rejected_rows_are_in_no_block(backend: NativeBackend) -> None:
 def test_a_block_that_a_window_displaced_is_refused(backend: NativeBackend) -> None:
     sequence = evaluated(backend, TOKENS[: PREFIX_BLOCK + KEPT])
     with pytest.raises(
-        BackendError, match=f"positions 0 to 31 still held, .* keeps {KEPT} positions below 192"
+        BackendError, match=f"positions 0 to 15 still held, .* keeps {KEPT} positions below 176"
     ):
         backend.save_block(sequence, 0)
     kept = backend.save_block(sequence, 1)
     backend.evaluate(chain(sequence, PREFIX_BLOCK + KEPT, [1]), (), False)  # rejected, but written
-    with pytest.raises(BackendError, match="positions 32 to 63 still held"):
+    with pytest.raises(BackendError, match="positions 16 to 31 still held"):
         backend.save_block(sequence, 1)
     assert kept.state == saved(backend, TOKENS[: 2 * PREFIX_BLOCK])[1].state
 
 
-def test_blocks_saved_as_they_complete_are_never_displaced(backend: NativeBackend) -> None:
+@pytest.mark.parametrize("window", [1, 16, 24, 33])
+def test_blocks_saved_as_they_complete_are_never_displaced(tmp_path: Path, window: int) -> None:
     """Whatever the chunks, up to a whole pass of rows, and wherever they begin."""
-    for chunk in (1, 31, 97, 127, 128):
-        assert len(saved(backend, TOKENS, chunk)) == CONTEXT // PREFIX_BLOCK
+    write_model(tmp_path / "model.gguf", replace(SLIDING, window=window))
+    with closing(NativeBackend.load(tmp_path / "model.gguf", threads=1)) as backend:
+        for chunk in (1, 31, 97, 113, 127, 128):
+            assert len(saved(backend, TOKENS, chunk)) == CONTEXT // PREFIX_BLOCK
 
 
 def test_blocks_that_do_not_belong_are_refused(backend: NativeBackend, tmp_path: Path) -> None:
@@ -72,7 +75,7 @@ def test_blocks_that_do_not_belong_are_refused(backend: NativeBackend, tmp_path:
         "block 1: expected one of the layout": [blocks[0], replace(blocks[1], layout="another")],
         "block 1: expected blocks in order from 0, found block 2": [blocks[0], blocks[2]],
         "block 0: expected blocks in order from 0, found block 1": blocks[1:],
-        r"at most 16 \(the context\), found 17": blocks * 5 + blocks[:2],
+        r"at most 32 \(the context\), found 33": blocks * 11,
     }
     for message, wrong in refused.items():
         with pytest.raises(BackendError, match=message):
@@ -80,8 +83,8 @@ def test_blocks_that_do_not_belong_are_refused(backend: NativeBackend, tmp_path:
         assert backend.length(sequence) == 0
     backend.load_blocks(sequence, [])
     backend.load_blocks(sequence, blocks)
-    whole = evaluated(backend, TOKENS[:96])
-    assert logits(backend, sequence, TOKENS[96:99]) == logits(backend, whole, TOKENS[96:99])
+    whole = evaluated(backend, TOKENS[:48])
+    assert logits(backend, sequence, TOKENS[48:51]) == logits(backend, whole, TOKENS[48:51])
 
 
 def test_blocks_are_loaded_into_an_empty_sequence_only(backend: NativeBackend) -> None:
@@ -115,7 +118,7 @@ def test_unknown_sequences_and_blocks_are_refused(backend: NativeBackend) -> Non
     with pytest.raises(BackendError, match="at least 0, found -1"):
         backend.save_block(sequence, -1)
     with pytest.raises(BackendError, match="expected 64 committed positions, found 50"):
-        backend.save_block(sequence, 1)
+        backend.save_block(sequence, 3)
     backend.close()
     for refused in (lambda: backend.save_block(sequence, 0), lambda: backend.load_blocks(sequence, blocks)):
         with pytest.raises(BackendError, match="found a closed one"):

@@ -33,8 +33,9 @@ from verispec.ops.contract import KEY_BLOCK
 from verispec.ops.native import NativePasses, PassKind
 from verispec.ops.native_weights import load_weights
 
-PREFIX_BLOCK = 2 * KEY_BLOCK
-"""Positions of a saved block. Smaller ones would share a little more of a prompt and cost more to find."""
+PREFIX_BLOCK = KEY_BLOCK
+"""Positions of a saved block. A ring keeps its window and a whole pass, rounded up to key blocks: no pass displaces a
+part of a key block that it completes, whatever the window."""
 
 
 class NativeBackend(BackendAdapter):
