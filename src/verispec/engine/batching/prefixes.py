@@ -40,7 +40,8 @@ class Prefixes:
         while (job.blocks + 1) * size <= request.target.length:
             index = job.blocks
             job.blocks += 1
-            if self._cache.held(job.identity, request.tokens[: job.blocks * size]) < job.blocks:
+            # held already, or what it follows is gone: nothing to save
+            if self._cache.held(job.identity, request.tokens[: job.blocks * size]) == index:
                 block = self._backend.save_block(request.target.sequence, index)
                 self._cache.store(job.identity, request.tokens, index, block)
 
