@@ -24,6 +24,8 @@ from verispec.serving.state import RequestBounds, ServerState
 
 MODEL = "smollm2"
 ALIAS = "gpt-4o-mini"
+PATIENCE = 240.0
+"""Seconds that anything may take on a crowded machine before a test gives it up."""
 QUESTION = [{"role": "user", "content": "Name three colours."}]
 
 
@@ -62,7 +64,7 @@ class ProtocolServer:
 
     def client(self) -> OpenAI:
         """The official client, which must not try again what was refused."""
-        return OpenAI(base_url=self.url, api_key="none", max_retries=0, timeout=60)
+        return OpenAI(base_url=self.url, api_key="none", max_retries=0, timeout=PATIENCE)
 
     def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         """A request as it stands; bytes are sent as they are."""
@@ -82,7 +84,7 @@ class ProtocolServer:
 
     def settle(self) -> None:
         """Waits until the engine has nothing to do."""
-        until = time.monotonic() + 20
+        until = time.monotonic() + PATIENCE
         while self.engine.statistics.running or self.engine.statistics.waiting:
             assert time.monotonic() < until, "the engine still runs something"
             time.sleep(0.01)
@@ -96,7 +98,7 @@ def protocol_server(
     engine = EngineThread(model, limits or ServingLimits(parallel=4))
     receipts = KeptReceipts()
     shared = ServerState(
-        engine, MODEL, receipts, 0, frozenset({ALIAS}), bounds or RequestBounds(deadline=60), **state
+        engine, MODEL, receipts, 0, frozenset({ALIAS}), bounds or RequestBounds(deadline=PATIENCE), **state
     )
     app = FastAPI()
     app.include_router(openai_routes(shared))

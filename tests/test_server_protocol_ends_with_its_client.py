@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from protocol_server import MODEL, QUESTION, ProtocolServer, protocol_server
+from protocol_server import MODEL, PATIENCE, QUESTION, ProtocolServer, protocol_server
 from verispec.engine.model import Model
 from verispec.serving.engine_thread import ServingLimits
 
@@ -28,13 +28,13 @@ def open_request(server: ProtocolServer, **given: Any) -> socket.socket:
     """A chat request on the wire; what comes back has not been read."""
     body = json.dumps({"model": MODEL, "messages": QUESTION, **LONG, **given}).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
-    connection = socket.create_connection(("127.0.0.1", server.port), 20)
+    connection = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
     connection.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
     return connection
 
 
 def wait_for(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.005)
@@ -93,8 +93,10 @@ def test_others_are_unaffected_when_one_leaves(server: ProtocolServer, smollm2: 
     server.settle()
 
 
-def test_when_one_choice_fails_the_others_end_too(server: ProtocolServer) -> None:
-    """The deadline passes for a choice that waits while the others run."""
-    response = server.chat(n=4, deadline=0.3, **LONG)
-    assert response.status_code == 504
+@pytest.mark.parametrize("stream", [True, False])
+def test_when_one_choice_fails_the_others_end_too(server: ProtocolServer, stream: bool) -> None:
+    """The deadline passes for choices that wait while the others run."""
+    response = server.chat(**{**LONG, "n": 4, "deadline": 0.3, "stream": stream})
+    assert "deadline_exceeded" in response.text.split("\n\n")[-2 if response.status_code == 200 else -1]
+    assert response.status_code == 504 or stream
     server.settle()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import openai
 import pytest
 
-from protocol_server import MODEL, QUESTION, ProtocolServer, protocol_server
+from protocol_server import MODEL, PATIENCE, QUESTION, ProtocolServer, protocol_server
 from verispec.engine.model import Model
 from verispec.errors import (
     BackendError,
@@ -105,7 +108,7 @@ def test_a_prompt_over_the_context_is_named(server: ProtocolServer) -> None:
         ({"tool_choice": "required"}, "tool_choice"),
         ({"parallel_tool_calls": False}, "parallel_tool_calls"),
         ({"grammar": "start: /a/", "response_format": {"type": "json_object"}}, "grammar"),
-        ({"deadline": 61}, "deadline"),
+        ({"deadline": PATIENCE + 1}, "deadline"),
         ({"n": 65}, "n"),
     ],
 )
@@ -142,17 +145,39 @@ def test_a_deadline_that_passes_in_the_queue_is_a_status(server: ProtocolServer,
 
 
 def test_a_deadline_that_passes_in_a_stream_ends_it_with_an_error(server: ProtocolServer) -> None:
-    text = server.chat(stream=True, deadline=0.5, **LONG).text
+    for seconds in (0.5, 1, 2, 4):  # on a crowded machine the first token takes a while
+        text = server.chat(stream=True, deadline=seconds, **LONG).text
+        if text.startswith("data:"):
+            break
     *chunks, last = [json.loads(event.removeprefix("data: ")) for event in text.split("\n\n") if event]
     assert chunks
     assert last["error"]["code"] == "deadline_exceeded"
-    client = server.client()
     with pytest.raises(openai.APIError, match="deadline"):
-        for _ in client.chat.completions.create(
-            model=MODEL, messages=QUESTION, stream=True, extra_body={**LONG, "deadline": 0.5}
+        for _ in server.client().chat.completions.create(
+            model=MODEL, messages=QUESTION, stream=True, extra_body={**LONG, "deadline": seconds}
         ):
             pass
     server.settle()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_shutdown_ends_answers_with_a_word(smollm2: Model, stream: bool) -> None:
+    with protocol_server(smollm2) as server, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(lambda: server.chat(stream=stream, n=2, **LONG))
+        begun = server.engine.statistics.generated_tokens
+        while server.engine.statistics.generated_tokens < begun + 4:
+            assert not asked.done()
+            time.sleep(0.01)
+        asyncio.run_coroutine_threadsafe(server.engine.drain(0), server.loop).result(PATIENCE)
+        response = asked.result(PATIENCE)
+        if stream:
+            last = json.loads(response.text.split("\n\n")[-2].removeprefix("data: "))
+            assert last["error"]["code"] == "shutting_down"
+        else:
+            assert error_of(response, 503)["code"] == "shutting_down"
+        late = server.chat()
+        assert error_of(late, 503)["code"] == "shutting_down"
+        assert int(late.headers["retry-after"]) >= 1
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"model": "\xff"}', b"[" * 100_000])

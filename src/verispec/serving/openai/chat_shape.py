@@ -10,9 +10,9 @@ from verispec.serving.openai.asked import Asked
 from verispec.serving.openai.chat_logprobs import chat_logprobs
 from verispec.serving.openai.chat_request import ChatRequest
 from verispec.serving.openai.events import ChunkEvents, write_json
-from verispec.serving.openai.finish import finish_reason
 from verispec.serving.openai.head import Head
 from verispec.serving.openai.shape import Finished
+from verispec.serving.openai.tool_answer import CallsInStream, NewParser, finish_with_calls, message
 from verispec.text.tokenizer import Tokenizer
 
 ROLE = {"role": "assistant", "content": "", "refusal": None}
@@ -21,12 +21,22 @@ ROLE = {"role": "assistant", "content": "", "refusal": None}
 class ChatShape:
     """See ``Shape``."""
 
-    def __init__(self, request: ChatRequest, head: Head, tokenizer: Tokenizer, prompt: Sequence[int]) -> None:
+    def __init__(
+        self,
+        request: ChatRequest,
+        head: Head,
+        tokenizer: Tokenizer,
+        prompt: Sequence[int],
+        new_parser: NewParser,
+    ) -> None:
         self._tokenizer = tokenizer
         self._prompt = prompt
+        self._new_parser = new_parser
         self._head = head
         self._asked = Asked.by(request)
         self._logprobs = bool(request.logprobs)
+        self._calls = CallsInStream(new_parser)
+        self._plain = not (self._logprobs or self._asked.token_ids or self._calls.possible)
         fields = head.fields("chat.completion.chunk")
         self._events = ChunkEvents({**fields, "usage": None} if self._asked.stream_usage else fields)
 
@@ -43,34 +53,45 @@ class ChatShape:
         return self._events.choice(write_json({**choice, **self._asked.of_prompt(self._prompt)}))
 
     def chunk(self, index: int, chunk: Chunk) -> bytes:
-        if not (chunk.text or self._logprobs or self._asked.token_ids or self._asked.timings):
+        if not self._plain:
+            return self._full_chunk(index, chunk)
+        if not (chunk.text or self._asked.timings):
             return b""
-        more = self._asked.of_round(chunk)
-        if not (self._logprobs or self._asked.token_ids):
-            text = write_json(chunk.text)
-            delta = f'{{"index":{index},"delta":{{"content":{text}}},"logprobs":null,"finish_reason":null}}'
-            return self._events.choice(delta, more)
-        choice = self._stream_choice(index, {"content": chunk.text}, None)
-        if self._logprobs:
-            choice["logprobs"] = chat_logprobs(self._tokenizer, chunk.sampled)
-        return self._events.choice(write_json({**choice, **self._asked.of_tokens(chunk.tokens)}), more)
+        text = write_json(chunk.text)
+        choice = f'{{"index":{index},"delta":{{"content":{text}}},"logprobs":null,"finish_reason":null}}'
+        return self._events.choice(choice, self._asked.of_round(chunk))
 
     def ending(self, index: int, finished: Finished) -> bytes:
-        choice = self._stream_choice(index, {}, finish_reason(finished.completion))
-        return self._events.choice(write_json({**choice, **self._asked.of_choice(finished)}))
+        rest = self._calls.flush(index) if self._calls.possible else {}
+        event = self._events.choice(write_json(self._stream_choice(index, rest, None))) if rest else b""
+        reason = finish_with_calls(finished.completion, self._calls.count(index))
+        choice = self._stream_choice(index, {}, reason)
+        return event + self._events.choice(write_json({**choice, **self._asked.of_choice(finished)}))
 
     def last(self, finished: Sequence[Finished]) -> bytes:
         fields = self._asked.of_stream([one.completion for one in finished])
         return self._events.without_choices(fields) if fields else b""
 
+    def _full_chunk(self, index: int, chunk: Chunk) -> bytes:
+        """A chunk with more than text in it."""
+        delta = self._calls.push(index, chunk.text) if self._calls.possible else {"content": chunk.text}
+        if not (delta or self._logprobs or self._asked.token_ids or self._asked.timings):
+            return b""
+        choice = self._stream_choice(index, delta, None)
+        if self._logprobs:
+            choice["logprobs"] = chat_logprobs(self._tokenizer, chunk.sampled)
+        fields = {**choice, **self._asked.of_tokens(chunk.tokens)}
+        return self._events.choice(write_json(fields), self._asked.of_round(chunk))
+
     def _choice(self, index: int, finished: Finished) -> dict[str, Any]:
         completion = finished.completion
         logprobs = chat_logprobs(self._tokenizer, completion.logprobs or ()) if self._logprobs else None
+        said = message(completion, self._new_parser())
         return {
             "index": index,
-            "message": {"role": "assistant", "content": completion.text, "refusal": None},
+            "message": said,
             "logprobs": logprobs,
-            "finish_reason": finish_reason(completion),
+            "finish_reason": finish_with_calls(completion, len(said.get("tool_calls", ()))),
             **self._asked.of_choice(finished),
             **self._asked.of_prompt(completion.prompt_tokens),
             **self._asked.of_tokens(completion.tokens),

@@ -6,6 +6,7 @@ from verispec.serving.openai.chat_request import ChatRequest
 from verispec.serving.openai.completion_request import CompletionRequest
 from verispec.serving.openai.errors import RequestError
 from verispec.serving.openai.shared_parameters import SharedParameters
+from verispec.serving.openai.tool_parameters import AllowedToolChoice, NamedToolChoice
 from verispec.serving.state import RequestBounds, ServerState
 
 
@@ -28,11 +29,30 @@ def check_chat(request: ChatRequest, bounds: RequestBounds) -> None:
     formatted = request.response_format is not None and request.response_format.type != "text"
     if request.grammar is not None and formatted:
         raise _misplaced("grammar", "not beside a response_format of JSON; give one of them")
-    if not request.tools:
+    if request.tools:
+        _check_tools(request, request.grammar is not None or formatted)
+    else:
         if request.tool_choice not in (None, "none", "auto"):
             raise _misplaced("tool_choice", "only beside tools")
         if request.parallel_tool_calls is False:
             raise _misplaced("parallel_tool_calls", "only beside tools")
+
+
+def _check_tools(request: ChatRequest, constrained: bool) -> None:
+    if constrained and request.tool_choice != "none":
+        raise _misplaced(
+            "tools", "not beside a grammar or a response_format of JSON, unless tool_choice is none"
+        )
+    choice = request.tool_choice
+    certain = choice == "required" or isinstance(choice, NamedToolChoice)
+    if isinstance(choice, AllowedToolChoice):
+        certain = choice.allowed_tools.mode == "required"
+    for index, tool in enumerate(request.tools or ()):
+        if tool.function.strict and not certain and choice != "none":
+            where = f"tools[{index}].function.strict"
+            raise _misplaced(
+                where, "false, or a tool_choice that makes a call certain: only those follow a grammar"
+            )
 
 
 def check_completion(request: CompletionRequest, prompts: int, bounds: RequestBounds) -> None:

@@ -58,6 +58,7 @@ class AssistantMessage(Parameters):
     refusal: None = not_implemented("models here do not mark refusals.")
     audio: None = not_implemented(_NO_AUDIO)
     function_call: None = not_implemented(_DEPRECATED)
+    annotations: Annotated[list[str], Field(max_length=0)] | None = not_implemented("there is no web search.")
 
 
 class ToolMessage(Parameters):

@@ -10,7 +10,7 @@ from typing import Any
 from verispec.engine.batching.job import Job
 from verispec.serving.engine_thread import Answer
 from verispec.serving.openai.chat_request import ChatRequest
-from verispec.serving.openai.prompts import in_time
+from verispec.serving.openai.prompts import LONG, in_time
 from verispec.serving.openai.shared_parameters import SharedParameters
 from verispec.serving.state import ServerState
 
@@ -21,6 +21,11 @@ class Submission:
 
     prompt: Sequence[int]
     options: Mapping[str, Any]
+
+    @property
+    def size(self) -> int:
+        """How much work it is to prepare; compiling a grammar is as much as a long prompt."""
+        return len(self.prompt) + (LONG if "grammar" in self.options else 0)
 
 
 async def submit_all(
@@ -36,8 +41,7 @@ async def submit_all(
     def prepare(one: Submission) -> Job:
         return state.engine.prepare(one.prompt, one.options, **serving)
 
-    jobs = [await in_time(len(one.prompt), prepare, one) for one in submissions]
-    return state.engine.enqueue(jobs)
+    return state.engine.enqueue([await in_time(one.size, prepare, one) for one in submissions])
 
 
 def cancel_all(answers: Sequence[Answer]) -> None:

@@ -20,7 +20,8 @@ class FunctionDefinition(Parameters):
         None, description="JSON schema of the arguments, an object. Absent: no arguments."
     )
     strict: bool | None = Field(
-        None, description="Arguments follow the schema in any case: calls are written under a grammar."
+        None,
+        description="true: only where tool_choice makes a call certain. Such calls always follow the schema.",
     )
 
 
