@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from verispec import __version__
@@ -18,10 +19,10 @@ from verispec.serving.settings import MEGABYTE, ServerSettings
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """``address`` is where the server listens, host and port."""
+    """``model`` are lines about the model; ``address`` is where the server listens, host and port."""
 
     settings: ServerSettings
-    model: Model
+    model: Sequence[str]
     keys: KeyRing
     as_json: bool
     address: tuple[str, int]
@@ -48,22 +49,30 @@ class Announcement:
 
     def lines(self) -> list[str]:
         """The block: where, what, how it drafts, what it takes, how much it bears."""
-        facts = self.model.backend.capabilities
         settings = self.settings
         return [
             f"verispec {__version__} at {self.url}",
-            f"  model     {settings.model}: {facts.architecture}, context {facts.context}, {facts.exactness}",
-            f"  drafting  {self._drafting()}",
-            f"  memory    {memory_text(self.model)}; prefix cache up to {settings.prefix_cache:g} MiB",
+            *self.model,
             f"  at once   {settings.parallel} answers, {settings.queue} waiting, {settings.deadline:g} s each at most",
             f"  keys      {'asked for' if self.keys.required else 'none'}",
         ]
 
-    def _drafting(self) -> str:
-        resolution = RequestOptions.parse(self.settings.requests, self.model.backend.capabilities).resolution
-        chosen = ", chosen by auto" if resolution.requested == "auto" else ""
-        width = resolution.settings.get("spec_draft_max")
-        return f"{resolution.strategy.name}{chosen}" + (f", at most {width} tokens a round" if width else "")
+
+def model_lines(settings: ServerSettings, model: Model) -> list[str]:
+    """What is served, how it drafts, and the memory it takes."""
+    facts = model.backend.capabilities
+    return [
+        f"  model     {settings.model}: {facts.architecture}, context {facts.context}, {facts.exactness}",
+        f"  drafting  {_drafting(settings, model)}",
+        f"  memory    {memory_text(model)}; prefix cache up to {settings.prefix_cache:g} MiB",
+    ]
+
+
+def _drafting(settings: ServerSettings, model: Model) -> str:
+    resolution = RequestOptions.parse(settings.requests, model.backend.capabilities).resolution
+    chosen = ", chosen by auto" if resolution.requested == "auto" else ""
+    width = resolution.settings.get("spec_draft_max")
+    return f"{resolution.strategy.name}{chosen}" + (f", at most {width} tokens a round" if width else "")
 
 
 def memory_of(model: Model) -> dict[str, int]:

@@ -15,21 +15,30 @@ from verispec.serving.authentication import Authentication
 from verispec.serving.error_response import error_body
 from verispec.serving.health import Health, health_routes
 from verispec.serving.keys import KeyRing
+from verispec.serving.lifecycle import Lifecycle
 from verispec.serving.limits import RequestGate, RequestLimits
-from verispec.serving.metrics import Metrics, metrics_routes
+from verispec.serving.metrics import EngineCollector, Metrics, metrics_routes
 from verispec.serving.models import model_routes
 from verispec.serving.openai.routes import openai_routes
 from verispec.serving.origins import OriginGuard, is_loopback
 from verispec.serving.playground import PATHS, playground_routes
 from verispec.serving.receipts import BoundedReceipts, receipt_routes
 from verispec.serving.security_headers import SecurityHeaders
+from verispec.serving.settings import ServerSettings
 
 
 def create_app(health: Health, receipts: BoundedReceipts, keys: KeyRing) -> ASGIApp:
     """The application around a started engine. From outside in: log and failures, headers, origins, keys, limits."""
-    settings, lifecycle = health.settings, health.lifecycle
-    metrics = Metrics(health.state.engine)
-    app: ASGIApp = create_routes(health, receipts, metrics)
+    metrics = Metrics(EngineCollector(health.state.engine))
+    return inside_layers(
+        create_routes(health, receipts, metrics), health.settings, health.lifecycle, keys, metrics
+    )
+
+
+def inside_layers(
+    app: ASGIApp, settings: ServerSettings, lifecycle: Lifecycle, keys: KeyRing, metrics: Metrics
+) -> ASGIApp:
+    """``app`` behind everything that a request passes before a route sees it."""
     limits = RequestLimits(settings.body_bytes, settings.body_timeout, settings.max_requests)
     app = RequestGate(app, limits, lifecycle.is_draining)
     open_paths = {"/health", *PATHS, *(["/metrics"] if settings.open_metrics else [])}
@@ -62,10 +71,15 @@ def create_routes(health: Health, receipts: BoundedReceipts, metrics: Metrics) -
     app.include_router(health_routes(health))
     app.include_router(metrics_routes(metrics))
     app.include_router(playground_routes())
+    answer_errors(app)
+    return app
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Gives every error of its routes OpenAI's shape."""
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _failure)
-    return app
 
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:

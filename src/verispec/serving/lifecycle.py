@@ -8,12 +8,9 @@ import sys
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from uvicorn import Config, Server
-
-if TYPE_CHECKING:
-    from verispec.serving.engine_thread import EngineThread
 
 LAST_WRITES = 5.0
 """Seconds for cancelled answers to reach their clients before connections are cut."""
@@ -35,6 +32,16 @@ class Lifecycle:
         return self.draining
 
 
+class Engine(Protocol):
+    """What answers the requests: one engine, or several behind this server."""
+
+    def start(self) -> None:
+        """Begins to serve, for the running event loop."""
+
+    async def drain(self, seconds: float) -> None:
+        """Takes no new requests, lets those there finish for up to ``seconds``, ends the rest, and stops."""
+
+
 class DrainingServer(Server):
     """uvicorn's server, which on SIGTERM or SIGINT first refuses new requests and lets running ones finish.
 
@@ -45,7 +52,7 @@ class DrainingServer(Server):
     def __init__(
         self,
         config: Config,
-        engine: EngineThread,
+        engine: Engine,
         lifecycle: Lifecycle,
         drain: float,
         ready: Callable[[], None],

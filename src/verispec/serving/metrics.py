@@ -49,9 +49,9 @@ _DISTRIBUTIONS = {
 class Metrics:
     """The registry of one server."""
 
-    def __init__(self, engine: EngineThread) -> None:
+    def __init__(self, engine: Collector) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(EngineCollector(engine))
+        self.registry.register(engine)
         self._responses = Counter(
             f"{PREFIX}http_responses",
             "Answers by route and status.",

@@ -10,18 +10,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+from starlette.types import ASGIApp
 from uvicorn import Config
 
 from verispec.engine.loading import load
 from verispec.engine.model import Model
 from verispec.errors import OptionError
-from verispec.serving.announcement import Announcement
+from verispec.serving.announcement import Announcement, model_lines
 from verispec.serving.app import create_app
 from verispec.serving.connections import ConnectionLimits, bounded_protocol, open_file_room
 from verispec.serving.engine_thread import EngineThread, ServingLimits
 from verispec.serving.health import Health
 from verispec.serving.keys import KeyRing
-from verispec.serving.lifecycle import DrainingServer, Lifecycle
+from verispec.serving.lifecycle import DrainingServer, Engine, Lifecycle
 from verispec.serving.receipts import BoundedReceipts
 from verispec.serving.request_defaults import RequestDefaults
 from verispec.serving.settings import ServerSettings
@@ -33,9 +34,10 @@ LISTEN_BACKLOG = 1024
 def serve(settings: ServerSettings, as_json: bool) -> None:
     """Loads the model and serves it until a signal ends it. Raises VerispecError for what cannot be started."""
     keys = KeyRing.load(None if settings.api_keys is None else Path(settings.api_keys), os.environ)
-    _log_to_standard_error()
-    with _bind(settings.host, settings.port) as listener, load_model(settings) as model:
-        announcement = Announcement(settings, model, keys, as_json, listener.getsockname()[:2])
+    log_to_standard_error()
+    with bind(settings.host, settings.port) as listener, load_model(settings) as model:
+        address = listener.getsockname()[:2]
+        announcement = Announcement(settings, model_lines(settings, model), keys, as_json, address)
         server = build_server(settings, model, keys, announcement.show)
         model.pass_costs()  # measured now, so that the first request does not wait for it
         server.run([listener])
@@ -55,6 +57,13 @@ def load_model(settings: ServerSettings) -> Model:
 
 def build_server(settings: ServerSettings, model: Model, keys: KeyRing, ready: Any) -> DrainingServer:
     """The server around a loaded model, ready to ``run``."""
+    health, receipts = assemble(settings, model, int(time.time()))
+    app = create_app(health, receipts, keys)
+    return around(app, health.state.engine, settings, health.lifecycle, ready)
+
+
+def assemble(settings: ServerSettings, model: Model, created: int) -> tuple[Health, BoundedReceipts]:
+    """What the routes of one engine share. ``created``: the start, in seconds since the epoch."""
     limits = ServingLimits(
         parallel=settings.parallel, queue=settings.queue, prefix_cache_bytes=settings.prefix_cache_bytes
     )
@@ -64,15 +73,20 @@ def build_server(settings: ServerSettings, model: Model, keys: KeyRing, ready: A
         engine=EngineThread(model, limits),
         model_id=model_id(settings.model),
         receipts=receipts,
-        created=int(time.time()),
+        created=created,
         aliases=frozenset(settings.alias),
         bounds=RequestBounds(answers=max(1, settings.queue), deadline=settings.deadline),
         with_defaults=defaults.under,
     )
-    lifecycle = Lifecycle()
-    health = Health(state, settings, lifecycle, defaults.resolution.as_dict())
+    return Health(state, settings, Lifecycle(), defaults.resolution.as_dict()), receipts
+
+
+def around(
+    app: ASGIApp, engine: Engine, settings: ServerSettings, lifecycle: Lifecycle, ready: Any
+) -> DrainingServer:
+    """The HTTP server that gives requests to ``app`` and drains ``engine`` when it is told to end."""
     config = Config(
-        create_app(health, receipts, keys),
+        app,
         http=bounded_protocol(
             ConnectionLimits(
                 open_file_room(settings.max_connections), settings.header_timeout, settings.write_timeout
@@ -87,7 +101,7 @@ def build_server(settings: ServerSettings, model: Model, keys: KeyRing, ready: A
         backlog=LISTEN_BACKLOG,
         timeout_keep_alive=max(1, round(settings.keep_alive)),
     )
-    return DrainingServer(config, state.engine, lifecycle, settings.drain, ready)
+    return DrainingServer(config, engine, lifecycle, settings.drain, ready)
 
 
 def model_id(name: str) -> str:
@@ -95,7 +109,7 @@ def model_id(name: str) -> str:
     return Path(name).stem if name.endswith((".gguf", ".safetensors")) else Path(name).name
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
     """A socket with the address, not listening yet: until the model is loaded, clients are refused at once."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -114,7 +128,7 @@ def _bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _log_to_standard_error() -> None:
+def log_to_standard_error() -> None:
     """The server's own lines; uvicorn's repeat them, and would quote what clients sent."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
