@@ -87,7 +87,10 @@ def command(
     given = {name: value for name, value in locals().items() if name not in ("config", "as_json")}
     from verispec.serving.settings import ServerSettings
 
-    settings = ServerSettings.of(gather_settings(config, given))
+    options = gather_settings(config, given)
+    settings = ServerSettings.of(options)
+    if "model" not in options:
+        _fetch_when_missing(settings.model)
 
     from verispec.serving.start import serve
 
@@ -98,3 +101,12 @@ def gather_settings(config: Path | None, given: dict[str, Any]) -> dict[str, Any
     """The file's options under the flags that were given."""
     options = flags.read_config(config) if config is not None else {}
     return options | {name: value for name, value in given.items() if value not in (None, [])}
+
+
+def _fetch_when_missing(name: str) -> None:
+    """The default model comes by itself; one that was named is pulled on purpose."""
+    from verispec.artifacts.store import Store
+    from verispec.cli.pull import fetch
+
+    if not Store().has_named(name):
+        fetch(name)
