@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from verispec.bench.comparison import Comparison
 from verispec.bench.own_engine import ENGINE
+from verispec.bench.repetition import repeated_share
 from verispec.bench.samples import Samples
+from verispec.bench.subject import DecodeRun
 
 
 def ratio_rows(comparison: Comparison) -> list[dict[str, Any]]:
@@ -60,12 +62,19 @@ def writing(comparison: Comparison) -> list[dict[str, Any]]:
                 "tokens_per_second": round(record.rate(), 2),
                 "prompts": len(record.runs),
                 "tokens": sum(record.measured[prompt] for prompt in record.runs),
+                "repeated_8grams": round(_repeated(last), 4),
                 "passes": sum(passes) if len(passes) == len(last) else None,
                 "drafted": drafted,
                 "accepted": accepted,
             }
         )
     return facts
+
+
+def _repeated(runs: Sequence[DecodeRun]) -> float:
+    """The share of repeated 8-grams in several answers, each weighing as much as it has tokens."""
+    tokens = sum(len(run.tokens) for run in runs)
+    return sum(repeated_share(run.tokens) * len(run.tokens) for run in runs) / tokens if tokens else 0.0
 
 
 def _seconds_rows(comparison: Comparison, what: str, measured: Mapping[str, Samples]) -> list[dict[str, Any]]:

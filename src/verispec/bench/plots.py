@@ -45,6 +45,7 @@ def _plot_writing(
         color=[colours[entry["engine"]] for entry in written],
     )
     axis.bar_label(bars, fmt="%.0f", padding=3, fontsize=8)
+    axis.margins(x=0.1)  # room for the longest bar's label
     axis.set(xlabel="tokens per second, text before any loop", title=f"Writing the answers of {suite}")
     axis.tick_params(axis="y", labelsize=7)
 
