@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -119,19 +120,26 @@ const float* Sampler::adjust(const float* logits, int64_t size, const TokenHisto
 }
 
 // Logits with -inf for every token that is not allowed, in the scratch row, where `logits` may be already.
+// Without branches, which the bits of a grammar's mask would mislead.
 const float* Sampler::forbid(const float* logits, int64_t size, const uint32_t* allowed) {
-  constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+  constexpr uint32_t kForbidden = 0xff800000u;  // the bits of -inf
   adjusted_.resize(static_cast<size_t>(size));
-  float* row = adjusted_.data();
   for (int64_t begin = 0; begin < size; begin += 32) {
-    const int64_t end = std::min<int64_t>(begin + 32, size);
+    const int64_t count = std::min<int64_t>(32, size - begin);
     const uint32_t word = allowed[begin / 32];
-    if (word == 0)
-      std::fill(row + begin, row + end, kForbidden);
-    else
-      for (int64_t i = begin; i < end; ++i) row[i] = word >> (i - begin) & 1 ? logits[i] : kForbidden;
+    if (word == 0) {
+      std::fill_n(adjusted_.data() + begin, count, -std::numeric_limits<float>::infinity());
+      continue;
+    }
+    uint32_t bits[32] = {};
+    std::memcpy(bits, logits + begin, static_cast<size_t>(count) * sizeof(float));
+    for (int i = 0; word != ~0u && i < 32; ++i) {
+      const uint32_t keep = 0u - (word >> i & 1u);
+      bits[i] = (bits[i] & keep) | (kForbidden & ~keep);
+    }
+    std::memcpy(adjusted_.data() + begin, bits, static_cast<size_t>(count) * sizeof(float));
   }
-  return row;
+  return adjusted_.data();
 }
 
 // The tokens that pass top_k, top_p and min_p; at least one of these acts.
