@@ -100,3 +100,23 @@ def test_a_bad_grammar_fails_before_anything_runs(smollm2: Model) -> None:
         smollm2.generate(PROMPT, grammar=Grammar.ebnf("start: nowhere"))
     with pytest.raises(OptionError, match="grammar: expected a Grammar, found str"):
         smollm2.generate(PROMPT, grammar="start: /a/")
+
+
+def test_a_grammar_of_no_text_is_over_at_once(smollm2: Model) -> None:
+    for mode in ("off", "suffix"):
+        found = smollm2.generate(PROMPT, spec_mode=mode, grammar=Grammar.ebnf('start: ""'), max_tokens=8)
+        assert (found.text, found.tokens, found.finish_reason) == ("", (), "stop")
+
+
+def test_control_tokens_are_shown_where_asked_and_replayed_so(smollm2: Model) -> None:
+    """A tool call may begin with a control token: a text that shows it is another text, with the same tokens."""
+    end = min(smollm2.tokenizer.eos_ids)
+    ending: dict[str, Any] = {"max_tokens": 6, "ignore_eos": True, "logit_bias": {end: 1e6}}
+    plain = smollm2.generate(PROMPT, **ending)
+    shown = smollm2.generate(PROMPT, shown_tokens=[end], **ending)
+    assert plain.tokens == shown.tokens
+    assert plain.text == ""
+    assert shown.text == smollm2.tokenizer.token_bytes(end).decode() * 6
+    replayer = ModelReplayer(smollm2)
+    receipt = smollm2.receipt(shown, include_text=True)
+    assert verify(receipt, lambda _: replayer).verdict is Verdict.VERIFIED

@@ -127,7 +127,7 @@ class Model:
     def open(self, prepared: PreparedRequest, sequence: int) -> Request:
         """The request on ``sequence``, which holds nothing or a prefix of its prompt."""
         tokens, options = prepared.prompt, prepared.options
-        return Request(
+        request = Request(
             tokens,
             Target(self.backend, sequence),
             self._drafter(options),
@@ -135,6 +135,9 @@ class Model:
             self._decoder(options, self.backend.capabilities.context - len(tokens)),
             None if options.prompt_logprobs is None else PromptScores(options.prompt_logprobs),
         )
+        if request.sampler.finished:  # a grammar of no text at all
+            request.decoder.complete()
+        return request
 
     def encode(self, prompt: Prompt) -> list[int]:
         """The token ids that ``prompt`` stands for; ContextOverflowError when no token could follow them."""
@@ -194,7 +197,7 @@ class Model:
         wanted = limits.max_tokens if limits.max_tokens is not None else room + 1  # the context ends it
         end_tokens = () if limits.ignore_eos else self.tokenizer.eos_ids
         return Decoder(
-            Detokenizer(self.tokenizer),
+            Detokenizer(self.tokenizer, shown=limits.shown_tokens),
             StopMatcher(limits.stop),
             end_tokens,
             min(wanted, room),

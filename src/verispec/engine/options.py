@@ -97,6 +97,8 @@ class GenerationLimits:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
+    shown_tokens: tuple[int, ...] = ()
+    """Control tokens whose names the text shows; all others are invisible in it."""
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
@@ -106,6 +108,8 @@ class GenerationLimits:
                 raise OptionError(f"stop: expected non-empty strings, found {stop!r}")
             if any("\ud800" <= character <= "\udfff" for character in stop):
                 raise OptionError(f"stop: expected Unicode, found half a surrogate pair in {stop!r}")
+        for token in self.shown_tokens:
+            check_integer("shown_tokens", token, 0, 2**31 - 1)
         if not isinstance(self.ignore_eos, bool):
             raise OptionError(f"ignore_eos: expected true or false, found {self.ignore_eos!r}")
 

@@ -36,6 +36,7 @@ def make_receipt(
             "max_tokens": options.limits.max_tokens,
             "stop": list(options.limits.stop),
             "ignore_eos": options.limits.ignore_eos,
+            "shown_tokens": list(options.limits.shown_tokens),
             "grammar": None if options.grammar is None else options.grammar.as_dict(),
         },
         prompt_tokens=completion.prompt_tokens,

@@ -51,6 +51,8 @@ class RequestOptions:
         sampling = SamplingParameters(**{name: options.pop(name) for name in _SAMPLING & options.keys()})
         if "stop" in options:
             options["stop"] = _stops(options["stop"])
+        if "shown_tokens" in options:
+            options["shown_tokens"] = tuple(options["shown_tokens"])
         prompt_logprobs = options.pop("prompt_logprobs", None)
         if prompt_logprobs is not None:
             check_integer("prompt_logprobs", prompt_logprobs, 0, MAX_ALTERNATIVES)
