@@ -64,6 +64,7 @@ def create_routes(health: Health, receipts: BoundedReceipts, metrics: Metrics) -
         description="OpenAI's protocol over an engine whose speculation never changes the text.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
     )
     app.include_router(openai_routes(health.state))
     app.include_router(model_routes(health.state))
