@@ -64,5 +64,5 @@ def _asked(request: ChatRequest, tools: ToolUse) -> dict[str, Any]:
     if tools.grammar is not None:
         options["grammar"] = tools.grammar
     if tools.shown_tokens:
-        options["shown_tokens"] = tools.shown_tokens
+        options["shown_tokens"] = tuple(sorted(tools.shown_tokens))
     return options
