@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,6 +47,13 @@ StopOption = Annotated[
     list[str] | None, typer.Option("--stop", help="Stop string; may be given several times.")
 ]
 IgnoreEosOption = Annotated[bool | None, typer.Option("--ignore-eos", help="Write on past the end token.")]
+GrammarOption = Annotated[
+    Path | None,
+    typer.Option("--grammar", help="File with a grammar (Lark or GBNF) that the answer must match."),
+]
+JsonSchemaOption = Annotated[
+    Path | None, typer.Option("--json-schema", help="File with a JSON schema that the answer must match.")
+]
 SpecModeOption = Annotated[
     str | None,
     typer.Option("--spec-mode", help="Strategy: auto (default), off, or one of `verispec capabilities`."),
@@ -81,6 +89,24 @@ def gather_options(config: Path | None, flags: Mapping[str, Any]) -> tuple[dict[
     options |= {name: value for name, value in flags.items() if value is not None and value != []}
     loading = {name: options.pop(name) for name in LOAD_NAMES if name in options}
     return loading, options
+
+
+def grammar_options(grammar: Path | None, json_schema: Path | None) -> dict[str, Any]:
+    """The option ``grammar`` from the file that was given, or nothing; what a file holds is checked."""
+    if grammar is not None and json_schema is not None:
+        raise OptionError("grammar, json-schema: expected one of them, found both")
+    if grammar is not None:
+        from verispec.text.grammar import Grammar
+
+        return {"grammar": Grammar.ebnf(read_text(grammar))}
+    if json_schema is not None:
+        from verispec.text.grammar import Grammar
+
+        try:
+            return {"grammar": Grammar.json_schema(json.loads(read_text(json_schema)))}
+        except ValueError as error:
+            raise OptionError(f"{json_schema}: expected JSON, found {error}") from error
+    return {}
 
 
 def read_config(path: Path) -> dict[str, Any]:

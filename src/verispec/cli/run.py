@@ -35,6 +35,8 @@ def command(
     logprobs: flags.LogprobsOption = None,
     stop: flags.StopOption = None,
     ignore_eos: flags.IgnoreEosOption = None,
+    grammar: flags.GrammarOption = None,
+    json_schema: flags.JsonSchemaOption = None,
     spec_mode: flags.SpecModeOption = None,
     spec_draft_max: flags.DraftMaxOption = None,
     spec_draft_min: flags.DraftMinOption = None,
@@ -52,13 +54,14 @@ def command(
     """Answer one prompt. The text is the same whatever the strategy; only the speed differs."""
     given = {name: value for name, value in locals().items() if name not in _OWN}
     loading, options = flags.gather_options(config, given)
+    options |= flags.grammar_options(grammar, json_schema)
     if include_text and receipt is None:
         raise OptionError("include-text: not read without --receipt FILE")
     text = prompt if prompt is not None else sys.stdin.read()
     answer(model, text, raw, loading, options, receipt, include_text, as_json)
 
 
-_OWN = {"model", "prompt", "raw", "config", "receipt", "include_text", "as_json"}
+_OWN = {"model", "prompt", "raw", "grammar", "json_schema", "config", "receipt", "include_text", "as_json"}
 
 
 def answer(
