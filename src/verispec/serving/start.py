@@ -98,6 +98,7 @@ def around(
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         backlog=LISTEN_BACKLOG,
         timeout_keep_alive=max(1, round(settings.keep_alive)),
     )
