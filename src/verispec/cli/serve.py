@@ -78,6 +78,13 @@ def command(
     keep_alive: Annotated[
         float | None, typer.Option(help="Seconds an idle connection stays open (default: 75).")
     ] = None,
+    ray: Annotated[
+        bool | None, typer.Option("--ray", help="Run replicas of the engine on Ray Serve.")
+    ] = None,
+    replicas: Annotated[int | None, typer.Option(help="Replicas under --ray (default: 2).")] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Ray cluster to run them on (default: one of this machine's own).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
 ) -> None:
     """Serve a model at /v1/chat/completions and /v1/completions, to this machine alone unless --host says otherwise.
@@ -91,6 +98,12 @@ def command(
     settings = ServerSettings.of(options)
     if "model" not in options:
         _fetch_when_missing(settings.model)
+
+    if settings.ray:
+        from verispec.serving.replicas.start import serve_replicas
+
+        serve_replicas(settings, as_json)
+        return
 
     from verispec.serving.start import serve
 

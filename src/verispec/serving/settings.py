@@ -15,6 +15,7 @@ from verispec.engine.options import GenerationLimits, SamplingParameters, check_
 from verispec.errors import OptionError
 
 MEGABYTE = 1 << 20
+DEFAULT_REPLICAS = 2
 LONGEST = 86400.0
 """Seconds of the longest time-out, a day."""
 
@@ -73,6 +74,12 @@ class ServerSettings:
     """Seconds a client may leave its answer unread once the buffers are full."""
     keep_alive: float = 75.0
     """Seconds an idle connection stays open after an answer."""
+    ray: bool = False
+    """Whether replicas on Ray Serve answer, and not an engine of this process."""
+    replicas: int | None = None
+    """How many."""
+    ray_address: str | None = None
+    """The Ray cluster to run them on; without it they run on this machine."""
     requests: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -90,8 +97,12 @@ class ServerSettings:
             object.__setattr__(self, name, _strings(name, getattr(self, name)))
         if self.backend not in BACKENDS:
             raise OptionError(f"backend: expected one of {', '.join(BACKENDS)}, found {self.backend!r}")
-        if not isinstance(self.open_metrics, bool):
-            raise OptionError(f"open_metrics: expected true or false, found {self.open_metrics!r}")
+        for name in _SWITCHES:
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(f"{name}: expected true or false, found {getattr(self, name)!r}")
+        for name in ("replicas", "ray_address"):
+            if getattr(self, name) is not None and not self.ray:
+                raise OptionError(f"{name}: only --ray reads it")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> ServerSettings:
@@ -111,6 +122,11 @@ class ServerSettings:
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise OptionError(f"{name}: no such option of the server or of its requests{hint}")
         return cls(**own, requests=values)
+
+    @property
+    def replica_count(self) -> int:
+        """Replicas that ``ray`` runs."""
+        return DEFAULT_REPLICAS if self.replicas is None else self.replicas
 
     @property
     def body_bytes(self) -> int:
@@ -136,6 +152,7 @@ _INTEGERS = (
     ("receipts", 0, 2**20),
     ("max_requests", 1, 2**20),
     ("max_connections", 1, 2**20),
+    ("replicas", 1, 256),
 )
 _NUMBERS = (
     ("prefix_cache", 0.0, 2.0**24),
@@ -147,7 +164,8 @@ _NUMBERS = (
     ("write_timeout", 0.01, LONGEST),
     ("keep_alive", 0.01, LONGEST),
 )
-_TEXTS = ("model", "host", "api_keys")
+_TEXTS = ("model", "host", "api_keys", "ray_address")
+_SWITCHES = ("open_metrics", "ray")
 _LISTS = ("alias", "allow_origin", "allow_host")
 _NAMES = {one.name for one in fields(ServerSettings)} - {"requests"}
 
