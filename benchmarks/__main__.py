@@ -10,8 +10,9 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from benchmarks.busy_core import measure
+from benchmarks import busy_core, python_share
 from benchmarks.make_q8_0 import q8_0_of
 
 from verispec.artifacts.pull import catalog_model, pull
@@ -86,9 +87,13 @@ def run(peers: Sequence[str], quick: bool) -> int:
     for command in plan(peers, quick):
         print("verispec", " ".join(command), flush=True)
         failed += verispec(command) != 0
-    busy = {model: measure(model) for model in MODELS[:1]}
-    (RESULTS / "busy-core.json").write_text(json.dumps(busy, indent=2) + "\n", encoding="utf-8")
+    _write("busy-core", {model: busy_core.measure(model) for model in MODELS[:1]})
+    _write("python-share", python_share.measure(MODELS[0]))
     return failed
+
+
+def _write(name: str, report: dict[str, Any]) -> None:
+    (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
