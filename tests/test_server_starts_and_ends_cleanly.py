@@ -18,7 +18,9 @@ import pytest
 
 from local_servers import wait_until
 
-LONG = {"model": "smollm2-135m", "prompt": "one two one two", "temperature": 0, "ignore_eos": True}
+LONG = {"prompt": "one two one two", "temperature": 0, "ignore_eos": True, "stream": True}
+ENDLESS = {**LONG, "max_tokens": 4000, "n": 16, "spec_mode": "off"}
+"""Minutes of work for a server that writes one answer at a time."""
 
 
 @contextmanager
@@ -46,7 +48,7 @@ def serving(model: Path, *arguments: str, **environment: str) -> Iterator[tuple[
 
 
 def test_a_running_answer_is_finished_new_ones_are_refused_and_the_exit_is_0(smollm2_path: Path) -> None:
-    body = {**LONG, "model": smollm2_path.stem, "max_tokens": 150, "stream": True}
+    body = {**LONG, "model": smollm2_path.stem, "max_tokens": 400}
     with serving(smollm2_path, "--ctx", "512", "--parallel", "2") as (process, url):
         with httpx.stream("POST", f"{url}/v1/completions", json=body, timeout=60) as response:
             lines = response.iter_lines()
@@ -66,7 +68,7 @@ def test_a_running_answer_is_finished_new_ones_are_refused_and_the_exit_is_0(smo
 
 
 def test_what_outlasts_the_drain_is_ended_with_an_error_and_the_exit_is_0(smollm2_path: Path) -> None:
-    body = {**LONG, "model": smollm2_path.stem, "max_tokens": 4000, "stream": True}
+    body = {**ENDLESS, "model": smollm2_path.stem}
     with serving(smollm2_path, "--drain", "0.2", "--parallel", "1") as (process, url):
         with httpx.stream("POST", f"{url}/v1/completions", json=body, timeout=60) as response:
             lines = response.iter_lines()
@@ -78,12 +80,13 @@ def test_what_outlasts_the_drain_is_ended_with_an_error_and_the_exit_is_0(smollm
 
 
 def test_a_second_signal_ends_at_once(smollm2_path: Path) -> None:
-    body = {**LONG, "model": smollm2_path.stem, "max_tokens": 4000, "stream": True}
+    body = {**ENDLESS, "model": smollm2_path.stem}
     with (
         serving(smollm2_path, "--drain", "60", "--parallel", "1") as (process, url),
         httpx.stream("POST", f"{url}/v1/completions", json=body, timeout=60) as response,
     ):
-        next(response.iter_lines())
+        lines = response.iter_lines()  # kept: without it the client would leave
+        next(lines)
         process.send_signal(signal.SIGTERM)
         wait_until(lambda: httpx.get(f"{url}/health").status_code == 503)
         began = time.monotonic()
