@@ -141,7 +141,9 @@ class EngineThread:
                     continue
                 passes = self.statistics.passes
                 self._hand_over(self._scheduler.step())
-                if self.statistics.passes == passes:  # the library holds every sequence: somebody waits for one
+                if (
+                    self.statistics.passes == passes
+                ):  # the library holds every sequence: somebody waits for one
                     time.sleep(_NOBODY_RUNS_SECONDS)
         except BaseException as error:  # nobody may wait for ever
             self._failure = error
