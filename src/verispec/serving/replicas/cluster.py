@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import secrets
@@ -34,6 +35,8 @@ def import_ray(local: bool) -> None:
             "--ray runs replicas on Ray Serve, which is not installed",
             "pip install 'verispec[ray]' installs it",
         ) from error
+    for name in ("ray", "ray.serve"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 @contextmanager
@@ -59,17 +62,15 @@ def running_replicas(settings: ServerSettings, port: int, created: int) -> Itera
 
 
 def prepare_environment(environment: MutableMapping[str, str], local: bool) -> None:
-    """What Ray reads when it is imported and started: it reports to nobody, and writes little on the terminal.
+    """What Ray reads when it is imported and started: it reports to nobody.
 
     A cluster of this machine's own listens on the loopback address alone, and asks every process that connects for a
     token that only this server and its children have: whoever can give Ray work runs code as this user.
     """
     environment["RAY_USAGE_STATS_ENABLED"] = "0"
-    environment.setdefault("RAY_SERVE_LOG_TO_STDERR", "0")
     if local:
-        environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = (
-            "0"  # on any system: the node's address is 127.0.0.1
-        )
+        # On any system "0" means that the node's address is 127.0.0.1.
+        environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         environment["RAY_AUTH_MODE"] = "token"
         environment["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
@@ -121,7 +122,7 @@ class LoopbackReplica(Replica):
 
     async def __init__(self, settings: ServerSettings, created: int) -> None:  # type: ignore[misc]  # Serve awaits it
         keep_to_loopback()
-        await Replica.__init__(self, settings, created)  # type: ignore[misc]
+        await Replica.__init__(self, settings, created)
 
 
 def _delete(names: list[str]) -> None:

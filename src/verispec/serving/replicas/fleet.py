@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from verispec.serving.replicas.balance import Balance
 from verispec.serving.replicas.member import Connection, Member, ReplicaLostError
 from verispec.serving.replicas.prefix_key import Wanted
 
+LOG = logging.getLogger("verispec.replicas")
 WATCH_SECONDS = 1.0
 """Between two questions for a sign of life."""
 PATIENCE_SECONDS = 10.0
@@ -48,6 +50,8 @@ class Fleet:
 
     def lose(self, member: Member, why: str) -> None:
         """Gives it no requests until there is a new sign of life; its cache is gone, or might be."""
+        if member.serves:
+            LOG.warning("replica %d %s", member.number, why)
         member.lost = why
         self.balance.table.forget(member.number)
 
@@ -73,8 +77,10 @@ class Fleet:
             return
         if member.sign is not None and member.sign.incarnation != sign.incarnation:
             self.balance.table.forget(member.number)
-        member.sign = sign
-        member.lost = None if sign.failure is None else f"failed: {sign.failure}"
+        lost = None if sign.failure is None else f"failed: {sign.failure}"
+        if lost != member.lost:
+            LOG.info("replica %d %s", member.number, lost or f"serves, process {sign.pid}")
+        member.sign, member.lost = sign, lost
 
     async def drain(self, seconds: float) -> None:
         """Lets each replica end what it runs, for up to ``seconds``; nobody is watched any more."""

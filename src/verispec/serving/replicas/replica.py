@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
 import platform
@@ -99,4 +98,3 @@ class Replica:
         if self._sign.failure is None:
             self._health.lifecycle.draining = True
             await self._engine.drain(seconds)
-            await asyncio.sleep(0)
