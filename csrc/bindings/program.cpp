@@ -2,10 +2,13 @@
 #include "../runtime/program.hpp"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include <array>
 
 #include "../runtime/check.hpp"
 #include "bindings.hpp"
@@ -56,6 +59,29 @@ void run(Program& program, const Ids& tokens, const Ids& positions, const Ids& s
   const PassInputs pass = checked_inputs(program, tokens, positions, slots, output_rows, inputs);
   nb::gil_scoped_release release;
   program.run(pass);
+}
+
+// One row as the engine has it: sequence, position, token, parent.
+using Row = std::array<int32_t, 4>;
+
+// The same for a program of one chain a sequence, from rows as they are: an evaluation a token makes every
+// conversion on the way count.
+std::vector<int32_t> evaluate(Program& program, const std::vector<Row>& rows,
+                              const std::vector<int32_t>& output_rows) {
+  require_equal("evaluate: number of rows", program.rows(), static_cast<int64_t>(rows.size()));
+  require_equal("evaluate: number of output rows", program.outputs(),
+                static_cast<int64_t>(output_rows.size()));
+  require_equal("evaluate: number of inputs", 0, static_cast<int64_t>(program.input_widths().size()));
+  std::vector<int32_t> columns(3 * rows.size());
+  int32_t *tokens = columns.data(), *positions = tokens + rows.size(), *slots = positions + rows.size();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    slots[i] = rows[i][0];
+    positions[i] = rows[i][1];
+    tokens[i] = rows[i][2];
+  }
+  nb::gil_scoped_release release;
+  program.run({tokens, positions, slots, output_rows.data(), {}});
+  return program.argmax();
 }
 
 std::vector<double> time_phases(Program& program, const Ids& tokens, const Ids& positions, const Ids& slots,
@@ -109,6 +135,7 @@ void bind_program(nb::module_& m) {
       .def("run", run, nb::arg("tokens").noconvert(), nb::arg("positions").noconvert(),
            nb::arg("slots").noconvert(), nb::arg("output_rows").noconvert(),
            nb::arg("inputs") = std::vector<Rows>{})
+      .def("evaluate", evaluate, nb::arg("rows"), nb::arg("output_rows"))
       .def("time_phases", time_phases, nb::arg("tokens").noconvert(), nb::arg("positions").noconvert(),
            nb::arg("slots").noconvert(), nb::arg("output_rows").noconvert(),
            nb::arg("inputs") = std::vector<Rows>{})

@@ -181,6 +181,9 @@ class Program:
     ) -> None:
         """Evaluates the pass without the interpreter lock. RuntimeError while the workspace is in use."""
 
+    def evaluate(self, rows: Sequence[tuple[int, int, int, int]], output_rows: Sequence[int]) -> list[int]:
+        """``run`` for rows of (slot, position, token, parent), whose parents are taken as checked; gives ``argmax``."""
+
     def time_phases(
         self,
         tokens: npt.NDArray[np.int32],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -56,7 +56,7 @@ class NativeBackend(BackendAdapter):
         self._cache = _native.KvCache(limits.sequences, limits.context, layers)
         self._isa = isa
         self._passes: NativePasses | None = NativePasses(decoder.run, weights, self._cache, pool, isa)
-        self._slots = Slots(limits.sequences, limits.context, _rings(plan))
+        self._slots = Slots(limits.sequences, _rings(plan))
         self._plan = plan
         self._threads = threads
         self._capabilities = planned_capabilities(plan)
@@ -124,24 +124,22 @@ class NativeBackend(BackendAdapter):
         return [(begin, min(begin + most, rows)) for begin in range(0, rows, most)]
 
     def _run(
-        self, rows: Sequence[Row], outputs: Sequence[int], want_logits: bool, taps: Set[int]
+        self, rows: Sequence[Row], outputs: Sequence[int], want_logits: bool, taps: frozenset[int]
     ) -> Evaluation:
-        kind = PassKind(len(rows), len(outputs), want_logits and len(outputs) > 0, frozenset(taps))
+        kind = PassKind(len(rows), len(outputs), want_logits and len(outputs) > 0, taps)
         if self._passes is None:
             raise BackendError("backend: expected an open one, found a closed one")
         program = self._passes.program(kind)
-        table = np.array(rows, np.int32)
-        tokens, positions, slots = (np.ascontiguousarray(table[:, column]) for column in (2, 1, 0))
-        program.run(tokens, positions, slots, np.array(outputs, np.int32))
+        argmax = program.evaluate(rows, outputs)
         logits = program.logits() if kind.logits else None
-        return Evaluation(program.argmax, logits, {tap: program.hidden(tap) for tap in taps})
+        return Evaluation(argmax, logits, {tap: program.hidden(tap) for tap in taps})
 
     def _run_parts(
         self,
         rows: Sequence[Row],
         outputs: Sequence[int],
         want_logits: bool,
-        taps: Set[int],
+        taps: frozenset[int],
         parts: list[tuple[int, int]],
     ) -> Evaluation:
         """Several passes, their results joined."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from bisect import bisect_left
+from dataclasses import dataclass, field
 
 from verispec.errors import BackendError
 
@@ -24,11 +22,12 @@ class Slot:
     """One open sequence. Positions below ``length`` are committed, below ``evaluated`` written.
 
     ``reach`` is one past the highest position ever written since the slot was empty: what a ring has
-    displaced depends on it, whatever was taken back since. ``writes`` counts evaluations, ``written`` holds
-    for each position the last one that wrote it.
+    displaced depends on it, whatever was taken back since. ``writes`` counts evaluations. ``written``
+    holds (first position, number) of those that no later one has covered, both ascending: an evaluation writes
+    everything from its first position to wherever anything has been written behind it that still counts.
     """
 
-    written: npt.NDArray[np.int64]
+    written: list[tuple[int, int]] = field(default_factory=list)
     length: int = 0
     evaluated: int = 0
     reach: int = 0
@@ -44,11 +43,10 @@ class SlotState:
 
 
 class Slots:
-    """The slots of one cache of ``context`` positions each."""
+    """The ``count`` slots of one cache, some of whose layers may be rings."""
 
-    def __init__(self, count: int, context: int, rings: Sequence[Ring]) -> None:
+    def __init__(self, count: int, rings: Sequence[Ring]) -> None:
         self.count = count
-        self._context = context
         self._rings = [*dict.fromkeys(rings)]
         self._open: dict[int, Slot] = {}
 
@@ -56,7 +54,7 @@ class Slots:
         """The lowest free slot, empty. Raises BackendError when all are taken."""
         for index in range(self.count):
             if index not in self._open:
-                self._open[index] = Slot(np.zeros(self._context, np.int64))
+                self._open[index] = Slot()
                 return index
         raise BackendError(f"sequences: expected at most {self.count} open at once, found one more")
 
@@ -72,6 +70,8 @@ class Slots:
 
     def oldest_length(self, index: int) -> int:
         """The shortest length whose next row still finds every key it sees."""
+        if not self._rings:
+            return 0
         reach = self.state(index).reach
         displaced = [ring for ring in self._rings if reach > ring.kept]
         return max((reach - ring.kept + ring.window - 1 for ring in displaced), default=0)
@@ -97,7 +97,8 @@ class Slots:
         """Positions below ``end`` have been written."""
         slot = self.state(index)
         slot.writes += 1
-        slot.written[slot.length : end] = slot.writes
+        covered = bisect_left(slot.written, (slot.length, 0))
+        slot.written[covered:] = [(slot.length, slot.writes)]
         slot.evaluated = end
         slot.reach = max(slot.reach, end)
 
@@ -133,7 +134,8 @@ class Slots:
     def restore(self, index: int, length: int, state: SlotState) -> None:
         """Back to ``length`` positions. Raises BackendError when they are no longer what they were."""
         slot = self.state(index)
-        if slot is not state.slot or (length and slot.written[:length].max() > state.writes):
+        before = bisect_left(slot.written, (length, 0))  # evaluations that wrote anything below ``length``
+        if slot is not state.slot or (before and slot.written[before - 1][1] > state.writes):
             raise BackendError(
                 f"restore of sequence {index}: expected the {length} positions of the checkpoint, "
                 "found them evaluated anew since"

@@ -41,7 +41,7 @@ class TransformersBackend(BackendAdapter):
         parameters = inspect.signature(model.forward).parameters
         self._cache_argument = "cache" if "cache" in parameters else "past_key_values"
         self._plan = plan
-        self._slots = Slots(plan.capabilities.sequences, plan.capabilities.context, ())
+        self._slots = Slots(plan.capabilities.sequences, ())
         self._caches: dict[int, Any] = {}
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from verispec import _native
 from verispec.ops.contract import AttentionSpec, Operations, RopeSpec
@@ -95,8 +96,7 @@ Graph = Callable[[NativeOperations, int, frozenset[int]], None]
 """Evaluates a pass: the operations, the number of output rows, the taps to keep."""
 
 
-@dataclass(frozen=True)
-class PassKind:
+class PassKind(NamedTuple):
     """What a program is recorded for."""
 
     rows: int
