@@ -11,6 +11,7 @@ from verispec.serving.openai.parameters import Name, Parameters, not_implemented
 
 _NO_AUDIO = "this server reads text."
 _DEPRECATED = "deprecated by OpenAI; use tool_calls."
+_PARSED = "What OpenAI's client adds to a message that it has parsed, and sends back; it says nothing new."
 
 
 class TextPart(Parameters):
@@ -42,6 +43,7 @@ class UserMessage(Parameters):
 class CalledFunction(Parameters):
     name: Name
     arguments: str = Field(description="A JSON object, as text.")
+    parsed_arguments: Any = Field(None, description=_PARSED, exclude=True)
 
 
 class ToolCall(Parameters):
@@ -55,6 +57,7 @@ class AssistantMessage(Parameters):
     content: Content | None = None
     name: Name | None = None
     tool_calls: list[ToolCall] | None = None
+    parsed: Any = Field(None, description=_PARSED, exclude=True)
     refusal: None = not_implemented("models here do not mark refusals.")
     audio: None = not_implemented(_NO_AUDIO)
     function_call: None = not_implemented(_DEPRECATED)
