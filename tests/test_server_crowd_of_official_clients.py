@@ -94,6 +94,7 @@ def test_many_async_calls_at_once_say_what_each_says_alone(server: WholeServer, 
     assert asyncio.run(ask()) == (expected, chat)
 
 
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of the client about its own message
 def test_answers_are_parsed_into_the_callers_types(client: OpenAI) -> None:
     answer = client.chat.completions.parse(
         model=MODEL, messages=QUESTION, response_format=Colour, max_tokens=40, seed=3

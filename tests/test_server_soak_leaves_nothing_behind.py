@@ -1,0 +1,17 @@
+"""A minute of hostile and honest clients at once: every answer is right, and nothing is left of it afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.server_soak import broken_promises, soak
+
+SECONDS = 60.0
+
+
+def test_a_minute_among_bad_company_leaves_nothing_behind(smollm2_path: Path) -> None:
+    report = soak(str(smollm2_path), SECONDS)
+    assert broken_promises(report) == [], {name: report[name] for name in report if name != "samples"}
+    kinds = {counted.split(" ")[0] for counted in report["hostile"]}
+    assert len(kinds) > 12
+    assert report["honest"]["right"] > 30
