@@ -36,10 +36,15 @@ class Row(NamedTuple):
     prefix."""
 
 
-def chain(sequence: int, position: int, tokens: Sequence[int]) -> list[Row]:
-    """The rows of ``tokens`` one after another from ``position``, which is the sequence's committed
-    length."""
-    return [Row(sequence, position + i, token, i - 1) for i, token in enumerate(tokens)]
+def chain(sequence: int, position: int, tokens: Sequence[int], index: int = 0) -> list[Row]:
+    """The rows of ``tokens`` one after another from ``position``, which is the sequence's committed length.
+
+    ``index`` is the place of the first of them in its pass.
+    """
+    rows = [Row(sequence, position + i, token, index + i - 1) for i, token in enumerate(tokens)]
+    if index and rows:
+        rows[0] = rows[0]._replace(parent=COMMITTED)
+    return rows
 
 
 @dataclass(frozen=True)

@@ -33,18 +33,20 @@ def evaluate_together(backend: BackendAdapter, shares: Sequence[PassShare]) -> l
     outputs: list[int] = []
     ends = [0]
     for share in shares:
-        first = len(rows)
-        for row in chain(share.sequence, share.position, share.tokens):
-            rows.append(row if row.parent < 0 else row._replace(parent=first + row.parent))
+        rows += chain(share.sequence, share.position, share.tokens, len(rows))
         outputs += range(len(rows) - share.outputs, len(rows))
         ends.append(len(outputs))
     whole = backend.evaluate(rows, outputs, any(share.want_logits for share in shares))
-    if len(shares) == 1:
-        return [whole]
     return [
         Evaluation(whole.argmax[begin:end], None if whole.logits is None else whole.logits[begin:end])
         for begin, end in pairwise(ends)
     ]
+
+
+def evaluate_alone(backend: BackendAdapter, share: PassShare) -> Evaluation:
+    """The same for one share."""
+    rows = chain(share.sequence, share.position, share.tokens)
+    return backend.evaluate(rows, range(len(rows) - share.outputs, len(rows)), share.want_logits)
 
 
 def run_alone(backend: BackendAdapter, step: Step[T]) -> T:
@@ -52,7 +54,7 @@ def run_alone(backend: BackendAdapter, step: Step[T]) -> T:
     try:
         share = next(step)
         while True:
-            share = step.send(evaluate_together(backend, [share])[0])
+            share = step.send(evaluate_alone(backend, share))
     except StopIteration as finished:
         value: T = finished.value
         return value

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from verispec.backends.contract import BackendAdapter, Evaluation
 from verispec.engine.batching.job import Job
-from verispec.engine.shared_pass import PassShare, Step, evaluate_together
+from verispec.engine.shared_pass import PassShare, Step, evaluate_alone, evaluate_together
 from verispec.engine.step import next_step
 
 
@@ -82,7 +82,7 @@ def run_turns(backend: BackendAdapter, turns: Sequence[Turn]) -> None:
 
 def _run_apart(backend: BackendAdapter, turn: Turn) -> None:
     try:
-        evaluation = evaluate_together(backend, [turn.share])[0]
+        evaluation = evaluate_alone(backend, turn.share)
     except Exception as error:
         turn.step.close()
         turn.job.end_with(error)
