@@ -3,6 +3,7 @@ and one that dies takes along what it was writing and nothing else."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Callable, Iterator
@@ -13,10 +14,14 @@ from typing import Any
 import httpx
 import pytest
 
-from local_replicas import LocalFleet, local_fleet
+from local_replicas import LocalFleet, LocalReplica, local_fleet
 from local_servers import post, wait_until
 from verispec.engine.model import Model
+from verispec.errors import BackendError
+from verispec.serving.replicas.fleet import Fleet
 from verispec.serving.replicas.prefix_key import Wanted
+from verispec.serving.replicas.start import all_up
+from verispec.serving.settings import ServerSettings
 from whole_server import whole_server
 
 STORY = "Once upon a time there was a king who had three daughters. " * 8
@@ -235,6 +240,13 @@ def test_without_any_replica_the_server_says_so(fleet: LocalFleet) -> None:
             assert (health.status_code, health.json()["status"]) == (503, "failed")
             assert client.get("/metrics").status_code == 200
     wait_until(lambda: len(fleet.fleet.serving) == 2)
+
+
+def test_a_model_that_no_replica_can_serve_ends_the_start_with_its_own_error(tmp_path: Path) -> None:
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF")
+    replica = LocalReplica(ServerSettings.of({"model": str(tmp_path / "broken.gguf"), "ray": True}))
+    with pytest.raises(BackendError, match=r"broken\.gguf: .*expected"):
+        asyncio.run(all_up(Fleet([replica], 1)))
 
 
 @contextmanager

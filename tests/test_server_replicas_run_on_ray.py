@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,27 +141,16 @@ def test_a_signal_lets_running_answers_finish_and_leaves_nothing_behind(server: 
     assert [one.name for one in server.folder.iterdir()] == ["errors"]
 
 
-def test_a_model_that_cannot_be_served_is_one_line_and_status_2(tmp_path: Path) -> None:
-    (tmp_path / "broken.gguf").write_bytes(b"GGUF")
-    command = [
-        sys.executable,
-        "-m",
-        "verispec",
-        "serve",
-        str(tmp_path / "broken.gguf"),
-        "--ray",
-        "--port",
-        "0",
-    ]
-    began = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:1", "127.0.0.1", "127.0.0.1:1"])
+def test_a_cluster_that_is_not_there_is_one_line_and_status_2(address: str) -> None:
+    command = [sys.executable, "-m", "verispec", "serve", "smollm2-135m", "--port", "0", "--ray"]
+    done = subprocess.run([*command, "--ray-address", address], capture_output=True, text=True)
     assert done.returncode == 2
-    assert f"error: {tmp_path}/broken.gguf" in done.stderr.splitlines()[-1]
-    assert done.stdout == ""
-    assert time.monotonic() - began < 250
+    assert done.stderr.startswith("error: ray_address: ")
+    assert done.stderr.count("\n") == 1
 
 
-def test_without_ray_the_error_says_how_to_get_it(tmp_path: Path) -> None:
+def test_without_ray_the_error_says_how_to_get_it() -> None:
     program = (
         "import sys; sys.modules['ray'] = None; from verispec.cli import main; "
         "sys.exit(main(['serve', 'smollm2-135m', '--ray', '--port', '0']))"

@@ -6,11 +6,12 @@ import logging
 import os
 import platform
 import secrets
+import socket
 import tempfile
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 
-from verispec.errors import BackendError, UnsupportedError
+from verispec.errors import BackendError, OptionError, UnsupportedError
 from verispec.serving.replicas.loopback import keep_to_loopback
 from verispec.serving.replicas.member import Connection
 from verispec.serving.replicas.replica import Replica
@@ -20,8 +21,14 @@ OBJECT_STORE_MIB = 128
 """Ray's shared memory. Requests and answers are small and do not pass through it."""
 UNBOUNDED = 1 << 20
 """Requests that Ray gives to a replica at once. The engine has its own queue and refuses what is too much."""
+ATTEMPTS = 3
+"""To start a cluster: Ray gives its processes 30 seconds, which is little on a busy machine."""
+REACH_SECONDS = 5.0
+"""For the head of a cluster to take a connection."""
 CHECK_SECONDS = 2.0
+"""Between two looks of Ray at a replica."""
 CHECK_PATIENCE_SECONDS = 30.0
+"""For the replica to answer one; a busy machine is slow and not dead."""
 
 
 def import_ray(local: bool) -> None:
@@ -50,6 +57,8 @@ def running_replicas(settings: ServerSettings, port: int, created: int) -> Itera
     with tempfile.TemporaryDirectory(prefix="verispec-ray-", ignore_cleanup_errors=True) as folder:
         try:
             _connect(settings, folder)
+        except OptionError:
+            raise
         except Exception as error:  # Ray has no narrower one
             raise BackendError(f"Ray: {type(error).__name__}: {error}") from error
         names = [f"verispec-{platform.node()}-{port}-{number}" for number in range(settings.replica_count)]
@@ -79,8 +88,22 @@ def _connect(settings: ServerSettings, folder: str) -> None:
     import ray
 
     if settings.ray_address is not None:
+        check_address(settings.ray_address)
         ray.init(address=settings.ray_address, logging_level="ERROR", log_to_driver=True)
         return
+    for attempt in range(ATTEMPTS):
+        try:
+            _start_cluster(settings, folder)
+            return
+        except Exception:
+            ray.shutdown()
+            if attempt == ATTEMPTS - 1:
+                raise
+
+
+def _start_cluster(settings: ServerSettings, folder: str) -> None:
+    import ray
+
     ray.init(
         address="local",
         num_cpus=settings.replica_count,
@@ -91,6 +114,19 @@ def _connect(settings: ServerSettings, folder: str) -> None:
         log_to_driver=True,
         _temp_dir=folder,
     )
+
+
+def check_address(address: str) -> None:
+    """Raises OptionError for an address at which nothing listens: Ray would go on trying for minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise OptionError(f"ray_address: expected auto or HOST:PORT of a cluster's head, found {address!r}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise OptionError(f"ray_address: nothing answers at {address}: {error}") from error
 
 
 def _deploy(settings: ServerSettings, names: list[str], created: int) -> list[Connection]:
