@@ -55,9 +55,13 @@ def verispec_command(model: str, *arguments: str) -> list[str]:
 def llama_server_command(
     binary: str, model: str, context: int, slots: int, threads: int, arguments: Sequence[str]
 ) -> list[str]:
-    """``context`` is what each of the ``slots`` has; the server divides what it is given among them."""
+    """``context`` is what each of the ``slots`` has; the server divides what it is given among them.
+
+    Without ``--cache-ram 0`` it would take the time to save each prompt for later.
+    """
     sizes = ["-c", str(slots * context), "-np", str(slots), "-t", str(threads), "-tb", str(threads)]
-    return [binary, "-m", model, *sizes, "--cont-batching", "--alias", SERVED_AS, *arguments]
+    fixed = ["--cont-batching", "--cache-ram", "0", "--alias", SERVED_AS]
+    return [binary, "-m", model, *sizes, *fixed, *arguments]
 
 
 @contextmanager
