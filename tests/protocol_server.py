@@ -16,9 +16,10 @@ from fastapi import FastAPI
 from openai import OpenAI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from verispec.engine.batching.scheduler import SchedulerLimits
 from verispec.engine.model import Model
 from verispec.evidence.receipt import Receipt
-from verispec.serving.engine_thread import EngineThread, ServingLimits
+from verispec.serving.engine_thread import EngineThread
 from verispec.serving.openai.routes import openai_routes
 from verispec.serving.state import RequestBounds, ServerState
 
@@ -92,10 +93,10 @@ class ProtocolServer:
 
 @contextmanager
 def protocol_server(
-    model: Model, limits: ServingLimits | None = None, bounds: RequestBounds | None = None, **state: Any
+    model: Model, limits: SchedulerLimits | None = None, bounds: RequestBounds | None = None, **state: Any
 ) -> Iterator[ProtocolServer]:
     """A server on a free port. ``state`` are further fields of ``ServerState``."""
-    engine = EngineThread(model, limits or ServingLimits(parallel=4))
+    engine = EngineThread(model, limits or SchedulerLimits(parallel=4))
     receipts = KeptReceipts()
     shared = ServerState(
         engine, MODEL, receipts, 0, frozenset({ALIAS}), bounds or RequestBounds(deadline=PATIENCE), **state

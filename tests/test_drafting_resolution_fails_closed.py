@@ -11,7 +11,7 @@ import pytest
 from verispec.drafting.options import Option
 from verispec.drafting.resolution import availability, resolve
 from verispec.drafting.strategies import STRATEGIES, VOCABULARY
-from verispec.drafting.suffix_corpus import build_corpus
+from verispec.drafting.suffix_corpus import SuffixCorpus, build_corpus
 from verispec.errors import OptionError, UnsupportedError
 
 
@@ -27,6 +27,10 @@ RUNNING = ("prompt-lookup", "ngram-context", "suffix")
 REFUSED = ("draft-model", "mtp", "eagle3", "dflash", "dspark")
 
 
+def open_corpus(path: Path) -> SuffixCorpus:
+    return SuffixCorpus.open(path, "digest")
+
+
 def test_vocabulary_is_complete() -> None:
     assert ("off", "auto", *RUNNING, *REFUSED) == VOCABULARY
 
@@ -34,7 +38,7 @@ def test_vocabulary_is_complete() -> None:
 @pytest.mark.parametrize("mode", RUNNING)
 def test_named_strategy_is_the_one_that_runs(mode: str) -> None:
     resolution = resolve(mode, {}, TARGET)
-    drafter = resolution.prepare("digest")()
+    drafter = resolution.make_drafter(open_corpus)
     assert drafter is not None
     assert drafter.name == mode
     assert set(resolution.settings) == {option.name for option in resolution.strategy.options}
@@ -45,7 +49,7 @@ def test_named_strategy_is_the_one_that_runs(mode: str) -> None:
 
 def test_off_drafts_nothing_and_reads_nothing() -> None:
     resolution = resolve("off", {}, TARGET)
-    assert resolution.prepare("digest")() is None
+    assert resolution.make_drafter(open_corpus) is None
     with pytest.raises(OptionError, match="spec_draft_max: not read by spec_mode off, which reads none"):
         resolve("off", {"spec_draft_max": 4}, TARGET)
 
@@ -161,7 +165,7 @@ def test_integer_is_a_number() -> None:
 def test_corpus_option_reaches_the_drafter(tmp_path: Path) -> None:
     path = tmp_path / "corpus"
     build_corpus(path, [[5, 6, 7, 8, 9]], "digest")
-    drafter = resolve("suffix", {"spec_suffix_corpus": str(path)}, TARGET).prepare("digest")()
+    drafter = resolve("suffix", {"spec_suffix_corpus": str(path)}, TARGET).make_drafter(open_corpus)
     assert drafter is not None
     drafter.observe([1, 5, 6])
     assert drafter.propose(3).tokens == [7, 8, 9]

@@ -21,6 +21,21 @@ SIZES = st.integers(1, 4)
 Prefix = tuple[str, tuple[int, ...]]
 
 
+def store(cache: PrefixCache, identity: str, tokens: list[int], index: int, block: PrefixBlock) -> bool:
+    """Block ``index`` of ``tokens``, behind those that are held of what it follows."""
+    path = cache.find(identity, tokens, index)
+    size = cache.block
+    return len(path) == index and cache.extend(path, tokens[index * size : (index + 1) * size], lambda: block)
+
+
+def held(cache: PrefixCache, identity: str, tokens: list[int]) -> int:
+    return len(cache.find(identity, tokens, len(tokens) // cache.block))
+
+
+def match(cache: PrefixCache, identity: str, tokens: list[int]) -> list[PrefixBlock]:
+    return cache.blocks(cache.match(identity, tokens))
+
+
 def made(index: int, nbytes: int, state: object = None) -> PrefixBlock:
     return PrefixBlock("layout", index, nbytes, state)
 
@@ -86,20 +101,20 @@ class CachesAgree(RuleBasedStateMachine):
     @rule(identity=IDENTITIES, tokens=PROMPTS, nbytes=SIZES)
     def store_missing(self, identity: str, tokens: list[int], nbytes: int) -> None:
         """As a request does with its prompt."""
-        for index in range(self.cache.held(identity, tokens), len(tokens) // BLOCK):
+        for index in range(held(self.cache, identity, tokens), len(tokens) // BLOCK):
             self.store(identity, tokens, index, nbytes)
 
     def store(self, identity: str, tokens: list[int], index: int, nbytes: int) -> None:
         path = prefixes(identity, tokens, index + 1)
         expected = self.restated.store(path, nbytes)
-        assert self.cache.store(identity, tokens, index, made(index, nbytes, path[-1])) is expected
+        assert store(self.cache, identity, tokens, index, made(index, nbytes, path[-1])) is expected
 
     @rule(identity=IDENTITIES, tokens=PROMPTS)
     def match(self, identity: str, tokens: list[int]) -> None:
         """Never the last token: its row must be evaluated."""
         expected = self.restated.longest(prefixes(identity, tokens, max(len(tokens) - 1, 0) // BLOCK))
         self.restated.use(expected)
-        assert [block.state for block in self.cache.match(identity, tokens)] == expected
+        assert [block.state for block in match(self.cache, identity, tokens)] == expected
         self.queried += len(tokens)
         self.hit += len(expected) * BLOCK
 
@@ -107,7 +122,7 @@ class CachesAgree(RuleBasedStateMachine):
     def held(self, identity: str, tokens: list[int]) -> None:
         """All whole blocks, the last token's too, and no use of them."""
         expected = self.restated.longest(prefixes(identity, tokens, len(tokens) // BLOCK))
-        assert self.cache.held(identity, tokens) == len(expected)
+        assert held(self.cache, identity, tokens) == len(expected)
 
     @rule()
     def clear(self) -> None:
@@ -130,20 +145,20 @@ test_it_agrees_with_its_restatement = CachesAgree.TestCase
 def test_a_prompt_is_never_found_whole() -> None:
     cache = PrefixCache(BLOCK, 100)
     for index in range(2):
-        assert cache.store("a", [1, 2, 3, 4], index, made(index, 1))
-    found = {length: len(cache.match("a", [1, 2, 3, 4, 5][:length])) for length in range(6)}
+        assert store(cache, "a", [1, 2, 3, 4], index, made(index, 1))
+    found = {length: len(match(cache, "a", [1, 2, 3, 4, 5][:length])) for length in range(6)}
     assert found == {0: 0, 1: 0, 2: 0, 3: 1, 4: 1, 5: 2}
-    assert cache.held("a", [1, 2, 3, 4]) == 2
+    assert held(cache, "a", [1, 2, 3, 4]) == 2
 
 
 def test_another_identity_finds_nothing() -> None:
     cache = PrefixCache(BLOCK, 100)
-    cache.store("a", [1, 2], 0, made(0, 1))
-    cache.store("a", [1, 2, 1, 2], 1, made(1, 1))
+    store(cache, "a", [1, 2], 0, made(0, 1))
+    store(cache, "a", [1, 2, 1, 2], 1, made(1, 1))
     for other in ("", "A", "a ", "0", "1"):
-        assert cache.match(other, [1, 2, 1, 2, 1]) == []
-        assert cache.held(other, [1, 2]) == 0
-        assert not cache.store(other, [1, 2, 1, 2], 1, made(1, 1))
+        assert match(cache, other, [1, 2, 1, 2, 1]) == []
+        assert held(cache, other, [1, 2]) == 0
+        assert not store(cache, other, [1, 2, 1, 2], 1, made(1, 1))
 
 
 def test_a_match_keeps_its_whole_path() -> None:
@@ -152,35 +167,35 @@ def test_a_match_keeps_its_whole_path() -> None:
     prompts = [[0, 0, name, name] for name in (1, 2, 3)]
     for prompt in prompts:
         for index in range(2):
-            assert cache.store("a", prompt, index, made(index, 1))
-    cache.match("a", [*prompts[0], 9])
-    held = []
+            assert store(cache, "a", prompt, index, made(index, 1))
+    match(cache, "a", [*prompts[0], 9])
+    found = []
     for other in range(4):
-        assert cache.store("a", [7, other], 0, made(0, 1))
-        held.append([cache.held("a", prompt) for prompt in prompts])
-    assert held == [[2, 1, 2], [2, 1, 1], [1, 1, 1], [0, 0, 0]]
+        assert store(cache, "a", [7, other], 0, made(0, 1))
+        found.append([held(cache, "a", prompt) for prompt in prompts])
+    assert found == [[2, 1, 2], [2, 1, 1], [1, 1, 1], [0, 0, 0]]
 
 
 def test_a_sequence_larger_than_the_cache_keeps_its_beginning() -> None:
     cache = PrefixCache(BLOCK, 3)
-    cache.store("a", [8, 8], 0, made(0, 1))
+    store(cache, "a", [8, 8], 0, made(0, 1))
     tokens = [1, 1, 2, 2, 3, 3, 4, 4]
-    assert [cache.store("a", tokens, index, made(index, 1)) for index in range(4)] == [
+    assert [store(cache, "a", tokens, index, made(index, 1)) for index in range(4)] == [
         True,
         True,
         True,
         False,
     ]
-    assert (cache.held("a", tokens), cache.held("a", [8, 8]), cache.bytes) == (3, 0, 3)
+    assert (held(cache, "a", tokens), held(cache, "a", [8, 8]), cache.bytes) == (3, 0, 3)
 
 
 def test_a_block_that_can_never_fit_displaces_nothing() -> None:
     cache = PrefixCache(BLOCK, 3)
-    cache.store("a", [1, 1], 0, made(0, 3))
-    assert not cache.store("a", [2, 2], 0, made(0, 4))
-    assert not cache.store("a", [1, 1, 2, 2], 1, made(1, 1))
-    assert cache.held("a", [1, 1]) == 1
-    assert not PrefixCache(BLOCK, 0).store("a", [1, 1], 0, made(0, 1))
+    store(cache, "a", [1, 1], 0, made(0, 3))
+    assert not store(cache, "a", [2, 2], 0, made(0, 4))
+    assert not store(cache, "a", [1, 1, 2, 2], 1, made(1, 1))
+    assert held(cache, "a", [1, 1]) == 1
+    assert not store(PrefixCache(BLOCK, 0), "a", [1, 1], 0, made(0, 1))
 
 
 def test_misuse_is_named() -> None:
@@ -188,9 +203,9 @@ def test_misuse_is_named() -> None:
         with pytest.raises(OptionError, match=message):
             PrefixCache(block, max_bytes)
     cache = PrefixCache(BLOCK, 1)
-    for index in (-1, 1):
-        with pytest.raises(IndexError, match=f"expected one of 1 whole blocks, found {index}"):
-            cache.store("a", [1, 2, 3], index, made(0, 1))
+    for tokens in ([1], [1, 2, 3]):
+        with pytest.raises(ValueError, match=f"expected the 2 tokens of a block, found {len(tokens)}"):
+            cache.extend(cache.match("a", []), tokens, lambda: made(0, 1))
 
 
 def test_a_long_prompt_is_found_quickly() -> None:
@@ -199,13 +214,13 @@ def test_a_long_prompt_is_found_quickly() -> None:
     cache = PrefixCache(block, 1 << 30)
     tokens = list(range(length))
     for other in range(1000):
-        cache.store("a", [other] * block, 0, made(0, 1))
+        store(cache, "a", [other] * block, 0, made(0, 1))
     for index in range(length // block):
-        cache.store("a", tokens, index, made(index, 1))
+        store(cache, "a", tokens, index, made(index, 1))
     seconds = []
     for _ in range(5):
         begin = time.thread_time()
-        found = cache.match("a", [*tokens, 0])
+        found = match(cache, "a", [*tokens, 0])
         seconds.append(time.thread_time() - begin)
         assert [made.index for made in found] == list(range(128))
     assert min(seconds) < 128 * 0.1e-3

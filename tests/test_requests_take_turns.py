@@ -19,11 +19,11 @@ from verispec.engine.pass_cost import CostTable
 from verispec.engine.shared_cost import SharedCost
 from verispec.errors import (
     BackendError,
-    CancelledError,
     DeadlineError,
     DrafterFaultError,
     DrainingError,
     QueueFullError,
+    RequestCancelledError,
 )
 
 LONG = "Once upon a time there was a keeper of a light. " * 25
@@ -38,9 +38,8 @@ def model(smollm2_path: Path) -> Iterator[Model]:
 
 
 def job(model: Model, prompt: Any = SHORT, *, max_tokens: int = 8, **options: Any) -> Job:
-    serving = {
-        name: options.pop(name) for name in ("identity", "deadline", "cache_prompt") if name in options
-    }
+    names = ("identity", "deadline", "cache_prompt", "started")
+    serving = {name: options.pop(name) for name in names if name in options}
     return Job(model.prepare(prompt, {**OFF, "max_tokens": max_tokens, **options}), **serving)
 
 
@@ -123,12 +122,51 @@ def test_prefixes_are_shared_within_one_identity_only(model: Model) -> None:
 def test_a_full_line_says_when_to_come_back(model: Model) -> None:
     scheduler = Scheduler(model, SchedulerLimits(parallel=1, queue=3))
     scheduler.submit(*[job(model) for _ in range(2)])
-    with pytest.raises(QueueFullError, match="fewer than 3 requests waiting") as full:
-        scheduler.submit(*[job(model) for _ in range(2)])  # both or none
-    assert full.value.retry_after >= 1.0
+    with pytest.raises(QueueFullError, match="at most 3 requests waiting") as full:
+        scheduler.submit(*[job(model) for _ in range(3)])  # all or none
+    assert (
+        full.value.retry_after == 2.0
+    )  # one is to be served first, then another; a second each, as far as is known
+    scheduler.submit(*[job(model) for _ in range(2)])  # three wait, and one has a seat that is free
+    with pytest.raises(QueueFullError):
+        scheduler.submit(job(model))
+    assert scheduler.statistics.rejected_requests == 4
+    assert len(run(scheduler)) == 4
+
+
+def test_a_line_without_room_still_has_its_seats(model: Model) -> None:
+    scheduler = Scheduler(model, SchedulerLimits(parallel=2, queue=0))
+    scheduler.submit(job(model), job(model))
+    with pytest.raises(QueueFullError):
+        scheduler.submit(job(model))
+    scheduler.step()
+    with pytest.raises(QueueFullError):
+        scheduler.submit(job(model))
+    assert len(run(scheduler)) == 2
     scheduler.submit(job(model))
-    assert scheduler.statistics.rejected_requests == 2
-    assert len(run(scheduler)) == 3
+    assert len(run(scheduler)) == 1
+
+
+def test_advice_to_come_back_goes_by_answers_alone(model: Model) -> None:
+    """Neither the wait in the line nor a cancelled answer counts as how long an answer takes."""
+    scheduler = Scheduler(model, SchedulerLimits(parallel=1, queue=0))
+    for _ in range(30):
+        cancelled = job(model, max_tokens=500)
+        scheduler.submit(cancelled)
+        scheduler.step()
+        cancelled.cancel()
+        run(scheduler)
+    quick = job(model, max_tokens=1, started=time.perf_counter() - 1000.0)
+    scheduler.submit(quick)
+    with pytest.raises(QueueFullError) as full:
+        scheduler.submit(job(model))
+    assert full.value.retry_after == 2.0
+    run(scheduler)
+    scheduler.submit(job(model))
+    with pytest.raises(QueueFullError) as full:
+        scheduler.submit(job(model))
+    assert full.value.retry_after < 100.0
+    run(scheduler)
 
 
 def test_a_late_request_ends_and_the_others_do_not(model: Model) -> None:
@@ -159,7 +197,7 @@ def test_a_cancel_while_waiting_or_running_ends_that_request(model: Model) -> No
     cancelled = events[running][-1]
     assert isinstance(cancelled, Completion)
     assert cancelled.finish_reason == "cancelled"
-    assert [type(event) for event in events[waiting]] == [CancelledError]
+    assert [type(event) for event in events[waiting]] == [RequestCancelledError]
     assert isinstance(events[after][-1], Completion)
     assert_every_sequence_is_free(model)
 

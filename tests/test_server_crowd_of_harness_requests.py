@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from protocol_server import MODEL, ProtocolServer, protocol_server
+from verispec.engine.batching.scheduler import SchedulerLimits
 from verispec.engine.model import Model
-from verispec.serving.engine_thread import ServingLimits
 
 CONTEXT = "Question: Which planet is closest to the sun?\nAnswer:"
 CHOICES = (" Mercury", " Venus", " the Earth", " Mars, I think")
@@ -20,7 +20,7 @@ END = "<|endoftext|>"
 
 @pytest.fixture(scope="module")
 def server(smollm2: Model) -> Iterator[ProtocolServer]:
-    with protocol_server(smollm2, ServingLimits(parallel=4, queue=64)) as running:
+    with protocol_server(smollm2, SchedulerLimits(parallel=4, queue=64)) as running:
         yield running
 
 

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from protocol_server import MODEL, PATIENCE, QUESTION, ProtocolServer, protocol_server
+from verispec.engine.batching.scheduler import SchedulerLimits
 from verispec.engine.model import Model
-from verispec.serving.engine_thread import ServingLimits
 
 LONG = {"max_tokens": 900, "ignore_eos": True, "temperature": 0, "spec_mode": "off"}
 
 
 @pytest.fixture(scope="module")
 def server(smollm2: Model) -> Iterator[ProtocolServer]:
-    with protocol_server(smollm2, ServingLimits(parallel=2, queue=8)) as running:
+    with protocol_server(smollm2, SchedulerLimits(parallel=2, queue=8)) as running:
         yield running
 
 

@@ -14,6 +14,7 @@ import openai
 import pytest
 
 from protocol_server import MODEL, PATIENCE, QUESTION, ProtocolServer, protocol_server
+from verispec.engine.batching.scheduler import SchedulerLimits
 from verispec.engine.model import Model
 from verispec.errors import (
     BackendError,
@@ -25,7 +26,6 @@ from verispec.errors import (
     QueueFullError,
     UnsupportedError,
 )
-from verispec.serving.engine_thread import ServingLimits
 from verispec.serving.openai.errors import as_request_error
 from verispec.serving.state import RequestBounds
 
@@ -34,7 +34,7 @@ LONG = {"max_tokens": 900, "ignore_eos": True, "spec_mode": "off"}
 
 @pytest.fixture(scope="module")
 def server(smollm2: Model) -> Iterator[ProtocolServer]:
-    with protocol_server(smollm2, ServingLimits(parallel=1, queue=2)) as running:
+    with protocol_server(smollm2, SchedulerLimits(parallel=1, queue=2)) as running:
         yield running
 
 

@@ -65,17 +65,21 @@ class DrafterFaultError(VerispecError):
 class QueueFullError(VerispecError):
     """More requests than may wait; ``retry_after`` is in how many seconds to try again."""
 
-    def __init__(self, waiting: int, retry_after: float) -> None:
+    def __init__(self, room: int, retry_after: float) -> None:
         self.retry_after = retry_after
-        super().__init__(f"queue: expected fewer than {waiting} requests waiting, found it full")
+        super().__init__(f"queue: expected at most {room} requests waiting, found more")
 
 
 class DrainingError(VerispecError):
     """A request to an engine that is shutting down."""
 
 
-class CancelledError(VerispecError):
+class RequestCancelledError(VerispecError):
     """A request that was cancelled while it still waited."""
+
+
+class EngineFailedError(VerispecError):
+    """A request to an engine whose thread has died."""
 
 
 class DeadlineError(VerispecError):

@@ -17,7 +17,7 @@ from verispec.drafting.strategies import (
     BY_NAME,
     STRATEGIES,
     VOCABULARY,
-    DrafterMaker,
+    OpenCorpus,
     Strategy,
 )
 from verispec.errors import OptionError, UnsupportedError
@@ -35,14 +35,9 @@ class Resolution:
     settings: Mapping[str, Any]
     unread: tuple[str, ...] = ()
 
-    @property
-    def of_vocabulary(self) -> bool:
-        """Whether the strategy is one of the vocabulary's own, not a caller's drafter."""
-        return BY_NAME.get(self.strategy.name) is self.strategy
-
-    def prepare(self, tokenizer_digest: str) -> DrafterMaker:
-        """Open what all requests share; the result makes one request's drafter. Raises as opening does."""
-        return self.strategy.prepare(self.settings, tokenizer_digest)
+    def make_drafter(self, open_corpus: OpenCorpus) -> Drafter | None:
+        """One request's drafter. Raises what opening a corpus raises."""
+        return self.strategy.make(self.settings, open_corpus)
 
     def as_dict(self) -> dict[str, Any]:
         """What a receipt and a report say about it."""
@@ -95,7 +90,7 @@ def resolve_given(drafter: Drafter, explicit: Mapping[str, object], target: Targ
         "given by the caller",
         opt.WIDTH_OPTIONS,
         (req.CROPPABLE_CACHE,),
-        lambda _, __: lambda: drafter,
+        lambda _, __: drafter,
     )
     return _resolve_one(
         strategy, {name: _known(name).check(value) for name, value in explicit.items()}, target

@@ -15,33 +15,33 @@ from verispec.drafting.prompt_lookup import PromptLookupDrafter
 from verispec.drafting.suffix import SuffixDrafter
 from verispec.drafting.suffix_corpus import SuffixCorpus
 
-DrafterMaker = Callable[[], Drafter | None]
-"""Makes the drafter of one request; None under ``off``."""
+OpenCorpus = Callable[[Path], SuffixCorpus]
+"""Opens a corpus file for the model's tokeniser; a file that many requests read is opened once."""
 Settings = Mapping[str, Any]
 """Every option a strategy reads, by name, checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A name of the vocabulary. ``prepare(settings, tokenizer_digest)`` opens what all requests share."""
+    """A name of the vocabulary. ``make(settings, open_corpus)`` gives one request's drafter, None under ``off``."""
 
     name: str
     meaning: str
     options: tuple[opt.Option, ...]
     requirements: tuple[req.Requirement, ...]
-    prepare: Callable[[Settings, str], DrafterMaker]
+    make: Callable[[Settings, OpenCorpus], Drafter | None]
 
     def missing(self, target: req.TargetFacts, settings: Settings) -> list[req.Requirement]:
         """The requirements that target and settings do not meet, the decisive one first."""
         return [requirement for requirement in self.requirements if not requirement.met(target, settings)]
 
 
-def _no_drafter(settings: Settings, tokenizer_digest: str) -> DrafterMaker:
-    return lambda: None
+def _no_drafter(settings: Settings, open_corpus: OpenCorpus) -> None:
+    return None
 
 
-def _prompt_lookup(settings: Settings, tokenizer_digest: str) -> DrafterMaker:
-    return lambda: PromptLookupDrafter(
+def _prompt_lookup(settings: Settings, open_corpus: OpenCorpus) -> Drafter:
+    return PromptLookupDrafter(
         settings[opt.NGRAM_MIN.name],
         settings[opt.NGRAM_MAX.name],
         settings[opt.LOOKUP_CHOICE.name],
@@ -49,16 +49,16 @@ def _prompt_lookup(settings: Settings, tokenizer_digest: str) -> DrafterMaker:
     )
 
 
-def _ngram_context(settings: Settings, tokenizer_digest: str) -> DrafterMaker:
-    return lambda: NgramContextDrafter(
+def _ngram_context(settings: Settings, open_corpus: OpenCorpus) -> Drafter:
+    return NgramContextDrafter(
         settings[opt.NGRAM_MIN.name], settings[opt.NGRAM_MAX.name], settings[opt.DRAFT_P_MIN.name]
     )
 
 
-def _suffix(settings: Settings, tokenizer_digest: str) -> DrafterMaker:
+def _suffix(settings: Settings, open_corpus: OpenCorpus) -> Drafter:
     path = settings[opt.SUFFIX_CORPUS.name]
-    corpus = None if path is None else SuffixCorpus.open(Path(path), tokenizer_digest)
-    return lambda: SuffixDrafter(settings[opt.SUFFIX_MIN_MATCH.name], settings[opt.DRAFT_P_MIN.name], corpus)
+    corpus = None if path is None else open_corpus(Path(path))
+    return SuffixDrafter(settings[opt.SUFFIX_MIN_MATCH.name], settings[opt.DRAFT_P_MIN.name], corpus)
 
 
 _NGRAM_OPTIONS = (*opt.WIDTH_OPTIONS, opt.NGRAM_MIN, opt.NGRAM_MAX)

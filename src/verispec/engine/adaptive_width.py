@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from verispec.drafting.contract import Proposal
+from verispec.drafting.contract import NOTHING, Proposal
 from verispec.engine.acceptance import AcceptanceEstimate
 from verispec.engine.draft_width import WidthPolicy
 from verispec.engine.pass_cost import PassCost
@@ -60,6 +60,9 @@ class AdaptiveWidth(WidthPolicy):
     def share_pass(self, rows: int, requests: int) -> None:
         if isinstance(self._cost, SharedCost):
             self._cost.rows, self._cost.requests = rows, requests
+
+    def spend(self, width: int, context_length: int) -> None:
+        self._choice = _Choice(NOTHING, width, self._cost.row_costs(width + 1, context_length))
 
     def _choose(self, proposal: Proposal, context_length: int) -> int:
         costs = self._cost.row_costs(self._draft_max + 1, context_length)

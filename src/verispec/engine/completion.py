@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from verispec.engine.adaptive_width import AdaptiveWidth
 from verispec.engine.pass_cost import CostTable
-from verispec.engine.request import Counters, Emitted, Request
+from verispec.engine.request import Counters, Emitted, Request, Schedule
 from verispec.engine.request_options import RequestOptions
 from verispec.engine.sampler import Sampled
 from verispec.engine.shared_cost import SharedCost
@@ -68,8 +68,9 @@ class Completion:
     """The whole answer and how it was made.
 
     ``tokens`` include an end token where one ended the answer; ``text`` holds neither it nor the stop string.
-    ``finish_reason`` is ``stop``, ``length``, ``context`` or ``cancelled``. ``strategy`` is the one that ran,
-    ``rounds`` holds (drafted, accepted) of every target pass, ``company`` (rows, requests) of those who shared them,
+    ``finish_reason`` is ``stop``, ``length``, ``context`` or ``cancelled``; ``ended_by`` says it more closely:
+    ``end_token``, ``stop_string``, ``grammar``, ``max_tokens``, ``context`` or ``cancelled``. ``strategy`` is the one
+    that ran, ``rounds`` holds (drafted, accepted) of every target pass, ``schedule`` what each round was allowed,
     ``pass_costs`` what an adaptive draft width went by. ``prompt_logprobs``, when asked for, has an entry a prompt
     token, the first without a log-probability.
     """
@@ -77,6 +78,7 @@ class Completion:
     text: str
     tokens: tuple[int, ...]
     finish_reason: str
+    ended_by: str
     stop_string: str | None
     logprobs: tuple[Sampled, ...] | None
     prompt_tokens: tuple[int, ...]
@@ -84,7 +86,7 @@ class Completion:
     seed: int
     strategy: str
     rounds: tuple[tuple[int, int], ...]
-    company: tuple[tuple[int, int], ...]
+    schedule: tuple[Schedule, ...]
     faults: tuple[str, ...]
     counters: Counters
     timings: Timings
@@ -125,6 +127,7 @@ def describe(request: Request, clock: Clock, options: RequestOptions) -> Complet
         text="".join(emitted.text for emitted in emissions),
         tokens=tuple(one.token for one in sampled),
         finish_reason=request.finish_reason or "cancelled",
+        ended_by=request.decoder.ended_by or "cancelled",
         stop_string=request.decoder.stop_string,
         logprobs=sampled if options.sampling.logprobs is not None else None,
         prompt_tokens=prompt,
@@ -132,7 +135,7 @@ def describe(request: Request, clock: Clock, options: RequestOptions) -> Complet
         seed=request.sampler.seed,
         strategy=options.resolution.strategy.name,
         rounds=tuple((emitted.drafted, emitted.accepted) for emitted in emissions),
-        company=tuple(emitted.company for emitted in emissions),
+        schedule=tuple(emitted.schedule for emitted in emissions),
         faults=tuple(request.drafter.faults),
         counters=request.counters,
         timings=_timings(request, clock, len(sampled)),

@@ -33,12 +33,23 @@ class Decoder:
         self.context_bound = context_bound
         self.finish_reason: str | None = None if max_tokens else "length"
         self.stop_string: str | None = None
+        self.ended_by_token = False
+        self.completed = False
+
+    @property
+    def ended_by(self) -> str | None:
+        """What ``finish_reason`` came of: an ``end_token``, a ``stop_string``, the ``grammar`` or a limit."""
+        if self.finish_reason != "stop":
+            return {"length": "max_tokens"}.get(self.finish_reason or "", self.finish_reason)
+        if self.stop_string is not None:
+            return "stop_string"
+        return "grammar" if self.completed else "end_token"
 
     def push(self, token: int) -> str:
         """The text this token makes certain. Sets ``finish_reason`` when it is the last."""
         self.remaining -= 1
         if token in self.end_tokens:
-            self.finish_reason = "stop"
+            self.finish_reason, self.ended_by_token = "stop", True
             return self._flush("")
         text = self._match(self.detokenizer.push(token))
         if self.finish_reason is None and self.remaining == 0:
@@ -48,11 +59,13 @@ class Decoder:
 
     def complete(self) -> str:
         """Ends the generation because nothing can follow; gives the text still held back."""
+        text = ""
         if self.finish_reason is None:
             self.finish_reason = "stop"
-            return self._flush("")
-        self.finish_reason = "stop"
-        return ""
+            text = self._flush("")
+        if self.stop_string is None and not self.ended_by_token:
+            self.finish_reason, self.completed = "stop", True
+        return text
 
     def _match(self, piece: str) -> str:
         text = self.stops.push(piece)
@@ -79,3 +92,4 @@ class Decoder:
         self.stops.restore(stops)
         self.finish_reason = None
         self.stop_string = None
+        self.ended_by_token = self.completed = False

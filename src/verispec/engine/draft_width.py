@@ -41,6 +41,9 @@ class WidthPolicy(ABC):
     def share_pass(self, rows: int, requests: int) -> None:  # noqa: B027 - a fixed width goes by no costs
         """Others bring ``rows`` rows to the next pass, which advances ``requests`` requests, this one included."""
 
+    def spend(self, width: int, context_length: int) -> None:  # noqa: B027 - as above
+        """``width`` tokens are evaluated in this round that nobody drafted."""
+
     @abstractmethod
     def _choose(self, proposal: Proposal, context_length: int) -> int:
         """The width for a proposal of at least one token and at least ``spec_draft_min``."""

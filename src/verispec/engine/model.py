@@ -7,6 +7,7 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from verispec.backends.contract import BackendAdapter, chain
 from verispec.drafting.options import DRAFT_MAX, DRAFT_MIN, DRAFT_POLICY
 from verispec.drafting.resolution import Resolution, availability
-from verispec.drafting.strategies import DrafterMaker
+from verispec.drafting.suffix_corpus import SuffixCorpus
 from verispec.engine.adaptive_width import AdaptiveWidth
 from verispec.engine.completion import Chunk, Completion
 from verispec.engine.conversation import Conversation
@@ -63,7 +64,7 @@ class Model:
         self.lock = threading.RLock()
         """Held by whoever uses the backend."""
         self._costs: CostTable | None = None
-        self._makers: dict[str, DrafterMaker] = {}
+        self._corpora: dict[Path, SuffixCorpus] = {}
 
     def generate(self, prompt: Prompt, **options: Any) -> Completion:
         """The whole answer to ``prompt``: a string to complete, chat messages, or token ids.
@@ -156,17 +157,15 @@ class Model:
     def _drafter(self, options: RequestOptions) -> GuardedDrafter:
         resolution = options.resolution
         vocabulary = self.backend.capabilities.vocabulary
-        drafter = self._maker(resolution)()
+        drafter = resolution.make_drafter(self._open_corpus)
         policy = self._policy(resolution) if drafter is not None else FixedWidth(0)
         return GuardedDrafter(drafter, policy, vocabulary, options.strict_drafter, options.drafter_deadline)
 
-    def _maker(self, resolution: Resolution) -> DrafterMaker:
-        if not resolution.of_vocabulary:
-            return resolution.prepare(self.tokenizer.digest)
-        key = repr(resolution.as_dict())
-        if key not in self._makers:
-            self._makers[key] = resolution.prepare(self.tokenizer.digest)
-        return self._makers[key]
+    def _open_corpus(self, path: Path) -> SuffixCorpus:
+        """The corpus in ``path`` as it was when it was first asked for."""
+        if path not in self._corpora:
+            self._corpora[path] = SuffixCorpus.open(path, self.tokenizer.digest)
+        return self._corpora[path]
 
     def _policy(self, resolution: Resolution) -> WidthPolicy:
         settings = resolution.settings

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 
 from verispec.backends.contract import PrefixBlock
@@ -27,6 +27,17 @@ class HeldBlock:
     block: PrefixBlock
     path_bytes: int
     """Its bytes and those of all that it follows."""
+
+
+@dataclass(slots=True)
+class Path:
+    """How far one sequence of tokens has got in the tree of its identity: the places of its leading blocks."""
+
+    identity: str
+    places: list[Place] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.places)
 
 
 class PrefixCache:
@@ -62,46 +73,61 @@ class PrefixCache:
         """Blocks held now."""
         return len(self._held)
 
-    def match(self, identity: str, tokens: Sequence[int]) -> list[PrefixBlock]:
-        """The longest held prefix of the prompt ``tokens``, in order, and marks it as used.
+    def find(self, identity: str, tokens: Sequence[int], most: int) -> Path:
+        """The longest held prefix of ``tokens`` in at most ``most`` whole blocks. Counts as no use."""
+        ids = array("i", tokens[: most * self.block])
+        width = ids.itemsize * self.block
+        own = ids.tobytes()
+        path = Path(identity)
+        after: str | int = identity
+        for start in range(0, len(own) - width + 1, width):
+            place = after, own[start : start + width]
+            held = self._held.get(place)
+            if held is None:
+                break
+            path.places.append(place)
+            after = held.number
+        return path
+
+    def match(self, identity: str, tokens: Sequence[int]) -> Path:
+        """The longest held prefix of the prompt ``tokens``, and marks it as used.
 
         At most ``len(tokens) - 1`` positions: the last token must still be evaluated, for the row that says what
         follows.
         """
-        path = self._path(identity, tokens, max(len(tokens) - 1, 0) // self.block)
+        path = self.find(identity, tokens, max(len(tokens) - 1, 0) // self.block)
         self._use(path)
         self.query_tokens += len(tokens)
         self.hit_tokens += len(path) * self.block
-        return [self._held[place].block for place in path]
+        return path
 
-    def held(self, identity: str, tokens: Sequence[int]) -> int:
-        """How many leading whole blocks of ``tokens`` are held: the first that is worth saving. Counts as no use."""
-        return len(self._path(identity, tokens, len(tokens) // self.block))
+    def blocks(self, path: Path) -> list[PrefixBlock]:
+        """What ``match`` has just found, in order."""
+        return [self._held[place].block for place in path.places]
 
-    def store(self, identity: str, tokens: Sequence[int], index: int, block: PrefixBlock) -> bool:
-        """Takes in block ``index`` of a sequence that holds ``tokens``, and marks it and what it follows as used.
+    def extend(self, path: Path, tokens: Sequence[int], save: Callable[[], PrefixBlock]) -> bool:
+        """Goes one block on from ``path``, by that block's ``tokens``, and marks all of it as used.
 
-        False, and nothing changed, when what it follows is not held or leaves it no room even with everything else
-        gone. A block held already stays: the new one is the same. Raises IndexError unless ``tokens`` reach to the
-        block's end.
+        A block that is not held yet is asked of ``save`` and taken in. False, and nothing changed, when what it follows
+        is no longer held or leaves it no room even with everything else gone. Raises what ``save`` raises.
         """
-        if not 0 <= index < len(tokens) // self.block:
-            raise IndexError(
-                f"prefix cache: expected one of {len(tokens) // self.block} whole blocks, found {index}"
+        if len(tokens) != self.block:
+            raise ValueError(
+                f"prefix cache: expected the {self.block} tokens of a block, found {len(tokens)}"
             )
-        path = self._path(identity, tokens, index + 1)
-        if len(path) < index:
+        before = self._held.get(path.places[-1]) if path.places else None
+        if path.places and before is None:
             return False
-        if len(path) == index:
-            before = self._held[path[-1]] if path else None
+        place = before.number if before else path.identity, array("i", tokens).tobytes()
+        if place not in self._held:
+            block = save()
             path_bytes = block.bytes + (before.path_bytes if before else 0)
             if path_bytes > self.max_bytes:
                 return False
-            own = array("i", tokens[index * self.block : (index + 1) * self.block]).tobytes()
-            path.append((before.number if before else identity, own))
-            self._held[path[-1]] = HeldBlock(next(self._numbers), block, path_bytes)
+            self._held[place] = HeldBlock(next(self._numbers), block, path_bytes)
             self.bytes += block.bytes
             self.stored_blocks += 1
+        path.places.append(place)
         self._use(path)
         self._evict()
         return True
@@ -111,24 +137,8 @@ class PrefixCache:
         self._held.clear()
         self.bytes = 0
 
-    def _path(self, identity: str, tokens: Sequence[int], blocks: int) -> list[Place]:
-        """Places of the held ones among the first ``blocks`` blocks, up to the first that is missing."""
-        ids = array("i", tokens[: blocks * self.block])
-        width = ids.itemsize * self.block
-        own = ids.tobytes()
-        path: list[Place] = []
-        after: str | int = identity
-        for start in range(0, len(own), width):
-            place = after, own[start : start + width]
-            held = self._held.get(place)
-            if held is None:
-                break
-            path.append(place)
-            after = held.number
-        return path
-
-    def _use(self, path: Sequence[Place]) -> None:
-        for place in reversed(path):
+    def _use(self, path: Path) -> None:
+        for place in reversed(path.places):
             self._held.move_to_end(place)
 
     def _evict(self) -> None:

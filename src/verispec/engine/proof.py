@@ -53,7 +53,7 @@ def make_receipt(
             "pass_costs": None if completion.pass_costs is None else completion.pass_costs.as_dict(),
         },
         rounds=completion.rounds,
-        company=completion.company,
+        schedule=completion.schedule,
         counts={
             "passes": completion.passes,
             "prompt_passes": counters.prompt_passes,

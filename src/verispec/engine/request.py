@@ -32,6 +32,21 @@ class Counters:
     pass_seconds: float = 0.0
 
 
+class Schedule(NamedTuple):
+    """What a round was told before its pass; an adaptive draft width and the length of a proposal go by it.
+
+    ``rows``: the most it could bring, 0 for no bound but the backend's. ``company``: the rows that others had planned
+    to bring. ``others``: how many of those others would write.
+    """
+
+    rows: int
+    company: int
+    others: int
+
+
+ALONE = Schedule(0, 0, 0)
+
+
 class Emitted(NamedTuple):
     """What one round added: the accepted tokens and the target's own next one, and the text they made certain."""
 
@@ -39,8 +54,7 @@ class Emitted(NamedTuple):
     text: str
     drafted: int
     accepted: int
-    company: tuple[int, int] = (0, 0)
-    """Rows that other requests brought to its pass, and how many requests these were."""
+    schedule: Schedule = ALONE
 
 
 class Retained(NamedTuple):
@@ -76,7 +90,7 @@ class Request:
         self.scores = scores
         self.counters = Counters(reused_tokens=target.length)
         self.emissions: list[Emitted] = []
-        self.company = (0, 0)
+        self.schedule = ALONE
         self.cancelled = False
         self._transaction: Retained | None = None  # the last one begun
         self._unfinished: Retained | None = None
@@ -134,10 +148,10 @@ class Request:
         )
         return self._unfinished
 
-    def share_pass(self, rows: int, others: int) -> None:
-        """Others, that many, bring ``rows`` rows to the next pass."""
-        self.company = (rows, others)
-        self.drafter.policy.share_pass(rows, others + 1)
+    def share_pass(self, schedule: Schedule) -> None:
+        """What the next round has to go by."""
+        self.schedule = schedule
+        self.drafter.policy.share_pass(schedule.company, schedule.others + 1)
 
     def draft(self, rows: int) -> Proposal:
         """A proposal that fits a pass of ``rows`` rows beside the tokens still pending."""
@@ -152,6 +166,8 @@ class Request:
     def _forced(self, limit: int) -> Proposal:
         """What a grammar leaves no choice about costs no drafter, and is never wrong."""
         forced = self.sampler.forced()[: max(0, min(limit, self.drafter.widest))]
+        if forced:
+            self.drafter.policy.spend(len(forced), len(self.tokens))
         return Proposal(forced, [1.0] * len(forced))
 
     def evaluate(self, proposal: Proposal) -> Step[Evaluation]:

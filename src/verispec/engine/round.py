@@ -7,6 +7,7 @@ from verispec.drafting.contract import Proposal
 from verispec.engine.request import Emitted, Request
 from verispec.engine.sampler import Sampled
 from verispec.engine.shared_pass import Step
+from verispec.errors import VerispecError
 
 
 def run_round(request: Request, rows: int) -> Step[Emitted]:
@@ -29,6 +30,8 @@ def run_round(request: Request, rows: int) -> Step[Emitted]:
 def sample_through_mismatch(request: Request, evaluation: Evaluation, proposal: Proposal) -> Emitted:
     """Samples output rows in order until one differs from the proposal or the request is finished.
 
+    A row that no token can be chosen from ends the round before it; being the first of the next, it fails that one.
+
     Sampler and decoder take each token in before the next row is looked at, so that penalties, grammars, stop strings
     and limits act inside a block as they would one token at a time.
     """
@@ -36,10 +39,18 @@ def sample_through_mismatch(request: Request, evaluation: Evaluation, proposal: 
     text = ""
     accepted = 0
     for row, proposed in enumerate([*proposal.tokens, None]):
-        sampled = request.sampler.sample(evaluation, row)
-        request.sampler.accept(sampled.token)
+        before = request.sampler.checkpoint()
+        try:
+            sampled = request.sampler.sample(evaluation, row)
+            request.sampler.accept(sampled.token)
+            complete = request.sampler.finished
+        except VerispecError:
+            if not tokens:
+                raise
+            request.sampler.restore(before)  # what came before is kept, as it would be one token at a time
+            break
         text += request.decoder.push(sampled.token)
-        if request.sampler.finished:
+        if complete:
             text += request.decoder.complete()
         tokens.append(sampled)
         if sampled.token != proposed:
@@ -47,4 +58,4 @@ def sample_through_mismatch(request: Request, evaluation: Evaluation, proposal: 
         accepted += 1
         if request.decoder.finish_reason is not None:
             break
-    return Emitted(tokens, text, len(proposal.tokens), accepted, request.company)
+    return Emitted(tokens, text, len(proposal.tokens), accepted, request.schedule)

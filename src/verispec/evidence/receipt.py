@@ -35,8 +35,9 @@ class Evidence:
 
     ``runtime``: the backend's identity with at least ``backend`` and ``arithmetic``. ``artifacts``: role
     (``target``, ``drafter``, ``corpus``) to SHA-256. ``sampling`` and ``limits``: the resolved parameters,
-    the seed that was drawn included. ``rounds``: (drafted, accepted) of each. ``company``: (rows, requests) of those
-    who shared each round's pass. ``logprobs``: per token, where
+    the seed that was drawn included. ``rounds``: (drafted, accepted) of each. ``schedule``: what each
+    round was told before its pass: (rows it could bring, rows planned by others, others that would write).
+    ``logprobs``: per token, where
     they were asked for.
     """
 
@@ -53,7 +54,7 @@ class Evidence:
     logprobs: Sequence[Any] | None = None
     speculation: Mapping[str, Any] = field(default_factory=dict)
     rounds: Sequence[tuple[int, int]] = ()
-    company: Sequence[tuple[int, int]] = ()
+    schedule: Sequence[tuple[int, int, int]] = ()
     counts: Mapping[str, Any] = field(default_factory=dict)
     faults: Sequence[str] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -183,8 +184,8 @@ def _recomputed(evidence: Evidence) -> dict[str, Any]:
     return {
         "speculation": evidence.speculation,
         "rounds": [list(one) for one in evidence.rounds],
-        # who else was in the pass: an adaptive draft width goes by it; nothing where a request was alone throughout
-        "company": [list(one) for one in evidence.company] if any(map(any, evidence.company)) else [],
+        # an adaptive draft width goes by it; nothing where a request was alone throughout
+        "schedule": [list(one) for one in evidence.schedule] if any(map(any, evidence.schedule)) else [],
         "drafted": sum(drafted for drafted, _ in evidence.rounds),
         "accepted": sum(accepted),
         "accepted_by_position": [sum(one > position for one in accepted) for position in range(widest)],

@@ -9,7 +9,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from verispec.engine.batching.job import Event, Job
@@ -18,9 +18,7 @@ from verispec.engine.batching.statistics import Statistics
 from verispec.engine.completion import Chunk, Completion
 from verispec.engine.model import Model
 from verispec.engine.prompt import Prompt
-from verispec.errors import DrainingError
-
-ServingLimits = SchedulerLimits
+from verispec.errors import DrainingError, EngineFailedError
 
 _WAIT_SECONDS = 0.5
 _NOBODY_RUNS_SECONDS = 0.005
@@ -73,19 +71,22 @@ class Answer(AsyncIterator[Chunk]):
 class EngineThread:
     """Serves one model. Make it and ``submit`` on the event loop's thread."""
 
-    def __init__(self, model: Model, limits: ServingLimits) -> None:
+    def __init__(self, model: Model, limits: SchedulerLimits) -> None:
         self.model = model
         self.limits = limits
         self._scheduler = Scheduler(model, limits)
         self._answers: dict[Job, Answer] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = False
-        self._failure: BaseException | None = None
+        self.failure: BaseException | None = None
+        """What has ended the thread before its time."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called on the event loop when that happens."""
         self._thread = threading.Thread(target=self._run, name="verispec-engine", daemon=True)
 
     @property
     def statistics(self) -> Statistics:
-        return self._scheduler.statistics
+        return self._scheduler.current_statistics()
 
     @property
     def alive(self) -> bool:
@@ -106,7 +107,12 @@ class EngineThread:
         return Job(self.model.prepare(prompt, options), **serving)
 
     def enqueue(self, jobs: Sequence[Job]) -> list[Answer]:
-        """Queues all of ``jobs`` or none; raises QueueFullError or DrainingError. For the event loop's thread."""
+        """Queues all of ``jobs`` or none; for the event loop's thread.
+
+        Raises QueueFullError, DrainingError or EngineFailedError.
+        """
+        if self.failure is not None:
+            raise EngineFailedError("the engine has failed: expected its thread alive, found it dead")
         answers = [Answer(job) for job in jobs]
         self._answers.update(zip(jobs, answers, strict=True))
         try:
@@ -128,40 +134,46 @@ class EngineThread:
         limit = loop.time() + seconds
         while not self._scheduler.idle and self.alive and loop.time() < limit:
             await asyncio.sleep(_DRAIN_POLL_SECONDS)
-        self._scheduler.end_all(DrainingError("the engine is shutting down: expected a longer drain"))
         self._stop = True
         while self.alive:
+            self._scheduler.end_all(DrainingError("the engine is shutting down: expected a longer drain"))
             await asyncio.sleep(_DRAIN_POLL_SECONDS)
 
     def _run(self) -> None:
         try:
-            self.model.pass_costs()
-            while not (self._stop and self._scheduler.idle):
-                if self._scheduler.idle and not self._scheduler.line.wait(_WAIT_SECONDS):
-                    continue
-                passes = self.statistics.passes
-                self._hand_over(self._scheduler.step())
-                if (
-                    self.statistics.passes == passes
-                ):  # the library holds every sequence: somebody waits for one
-                    time.sleep(_NOBODY_RUNS_SECONDS)
+            self._serve()
         except BaseException as error:  # nobody may wait for ever
-            self._failure = error
-            self._scheduler.line.close()
-            self._hand_over([(job, error_of(error)) for job in list(self._answers)])
-            raise
-
-    def _hand_over(self, events: list[tuple[Job, Event]]) -> None:
-        if events:
+            self.failure = error
             assert self._loop is not None
-            self._loop.call_soon_threadsafe(self._deliver, events)
+            self._loop.call_soon_threadsafe(self._fail)
+
+    def _serve(self) -> None:
+        self.model.pass_costs()
+        scheduler = self._scheduler
+        while not (self._stop and scheduler.idle):
+            if scheduler.idle and not scheduler.line.wait(_WAIT_SECONDS):
+                continue
+            passes = scheduler.statistics.passes
+            events = scheduler.step()
+            if events:
+                assert self._loop is not None
+                self._loop.call_soon_threadsafe(self._deliver, events)
+            if (
+                scheduler.statistics.passes == passes
+            ):  # the library holds every sequence: somebody waits for one
+                time.sleep(_NOBODY_RUNS_SECONDS)
 
     def _deliver(self, events: list[tuple[Job, Event]]) -> None:
         for job, event in events:
             answer = self._answers[job] if isinstance(event, Chunk) else self._answers.pop(job)
             answer.deliver(event)
 
-
-def error_of(error: BaseException) -> Exception:
-    """What those who wait are told when the engine's thread dies."""
-    return DrainingError(f"the engine has stopped: {type(error).__name__}")
+    def _fail(self) -> None:
+        """Whatever was delivered before is; all others learn that nothing more comes."""
+        self._scheduler.line.close()
+        answers, self._answers = self._answers, {}
+        for answer in answers.values():
+            answer.deliver(
+                EngineFailedError("the engine has failed: expected an answer, found its thread dead")
+            )
+        self.on_failure()

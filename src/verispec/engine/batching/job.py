@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 
 from verispec.engine.completion import Chunk, Clock, Completion, describe
+from verispec.engine.prefix_cache import Path
 from verispec.engine.request import Emitted, Request
 from verispec.engine.request_options import PreparedRequest
-from verispec.errors import CancelledError, DeadlineError
+from verispec.errors import DeadlineError, RequestCancelledError
 
 Event = Chunk | Completion | Exception
 """What becomes of a job: chunks, then the completion or the error that ended it."""
@@ -17,7 +18,8 @@ Event = Chunk | Completion | Exception
 class Job:
     """A prepared request and where it stands. The scheduler's thread uses it; ``cancel`` and ``end_with`` anyone may.
 
-    ``identity`` is whose prefixes it may share. ``deadline`` is in seconds from now.
+    ``identity`` is whose prefixes it may share. ``deadline`` is in seconds from ``started``, a reading of
+    ``time.perf_counter`` (None: now).
     """
 
     def __init__(
@@ -27,16 +29,17 @@ class Job:
         identity: str = "",
         deadline: float | None = None,
         cache_prompt: bool = True,
+        started: float | None = None,
     ) -> None:
         self.prepared = prepared
         self.identity = identity
         # a prompt that is to be scored needs a pass over every row of it
         self.cache_prompt = cache_prompt and prepared.options.prompt_logprobs is None
-        self.clock = Clock()
+        self.clock = Clock() if started is None else Clock(started)
         self.deadline = deadline
         self.request: Request | None = None
-        self.blocks = 0
-        """Leading blocks of the committed tokens that the prefix cache has been offered."""
+        self.prefix: Path | None = None
+        """How far its committed tokens are in the prefix cache; None where none of them are to be."""
         self.ended: Exception | None = None
         """What ended it before its time."""
         self._cancelled = False
@@ -91,5 +94,5 @@ class Job:
         if self.ended is not None:
             return self.ended
         if self.request is None:
-            return CancelledError("request: cancelled before it began")
+            return RequestCancelledError("request: cancelled before it began")
         return describe(self.request, self.clock, self.prepared.options)

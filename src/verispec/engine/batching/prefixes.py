@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from verispec.backends.contract import BackendAdapter
 from verispec.engine.batching.job import Job
 from verispec.engine.batching.statistics import Statistics
 from verispec.engine.prefix_cache import PrefixCache
+from verispec.errors import VerispecError
 
 
 class Prefixes:
@@ -26,46 +28,50 @@ class Prefixes:
         """Puts the longest prefix known of the job's prompt into the empty ``sequence``."""
         if self._cache is None or not job.cache_prompt:
             return
-        blocks = self._cache.match(job.identity, job.prepared.prompt)
-        if blocks:
-            self._backend.load_blocks(sequence, blocks)
-            job.blocks = len(blocks)
+        job.prefix = self._cache.match(job.identity, job.prepared.prompt)
+        if job.prefix:
+            self._backend.load_blocks(sequence, self._cache.blocks(job.prefix))
 
     def keep(self, job: Job) -> None:
-        """Saves the blocks that the job's last step has completed."""
-        request = job.request
-        if self._cache is None or not job.cache_prompt or request is None:
+        """Saves the blocks that the job's last step has completed. A failure costs the job nothing but the cache."""
+        request, path = job.request, job.prefix
+        if self._cache is None or path is None or request is None:
             return
-        size = self._cache.block
-        while (job.blocks + 1) * size <= request.target.length:
-            index = job.blocks
-            job.blocks += 1
-            # held already, or what it follows is gone: nothing to save
-            if self._cache.held(job.identity, request.tokens[: job.blocks * size]) == index:
-                block = self._backend.save_block(request.target.sequence, index)
-                self._cache.store(job.identity, request.tokens, index, block)
+        size, target = self._cache.block, request.target
+        while (len(path) + 1) * size <= target.length:
+            index = len(path)
+            own = request.tokens[index * size : (index + 1) * size]
+            save = partial(self._backend.save_block, target.sequence, index)
+            try:
+                kept = self._cache.extend(path, own, save)
+            except (VerispecError, MemoryError):
+                kept = False
+            if not kept:
+                job.prefix = None
+                return
 
     def worth_waiting_for(self, job: Job, running: Sequence[Job]) -> bool:
         """Whether one of ``running`` is just reading the beginning of the same prompt, so that ``job`` need not."""
-        cache, prompt = self._cache, job.prepared.prompt
-        if cache is None or not job.cache_prompt:
+        if self._cache is None or not job.cache_prompt:
             return False
-        reading = [
-            other
-            for other in running
-            if other.reading and other.cache_prompt and other.identity == job.identity
-        ]
-        if not reading:
-            return False
-        known = cache.held(job.identity, prompt[:-1])
-        end = (known + 1) * cache.block
-        beginning = prompt[:end]
-        return end < len(prompt) and any(
-            other.blocks <= known and other.prepared.prompt[:end] == beginning for other in reading
-        )
+        prompt, size = job.prepared.prompt, self._cache.block
+        for other in running:
+            if other.reading and other.prefix is not None and other.identity == job.identity:
+                begin = len(other.prefix) * size
+                end = begin + size
+                theirs = other.prepared.prompt
+                # the block that it is reading first: where that differs, no more need be compared
+                if (
+                    end < len(prompt)
+                    and prompt[begin:end] == theirs[begin:end]
+                    and prompt[:end] == theirs[:end]
+                ):
+                    return True
+        return False
 
     def report(self, statistics: Statistics) -> None:
         if self._cache is not None:
             statistics.prefix_query_tokens = self._cache.query_tokens
             statistics.prefix_hit_tokens = self._cache.hit_tokens
             statistics.prefix_bytes = self._cache.bytes
+            statistics.prefix_evicted_blocks = self._cache.evicted_blocks

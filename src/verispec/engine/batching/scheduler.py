@@ -7,6 +7,7 @@ invariance (C1) none of them can tell that it has company.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from verispec.engine.batching.job import Event, Job
@@ -49,16 +50,22 @@ class Scheduler:
         except QueueFullError:
             self.statistics.rejected_requests += len(jobs)
             raise
-        self.statistics.waiting = len(self.line.jobs)
 
     def end_all(self, error: Exception) -> None:
         """Ends every request there with ``error``, before the next pass."""
         for job in [*self.line.jobs, *self._running]:
             job.end_with(error)
 
+    def current_statistics(self) -> Statistics:
+        """What has been counted, with who waits now."""
+        self.statistics.waiting = len(self.line.jobs)
+        return self.statistics
+
     @property
     def idle(self) -> bool:
-        return not self._running and not self.line.jobs
+        return (
+            not self.line.jobs and not self._running
+        )  # in this order: who is let in runs before it leaves the line
 
     def step(self) -> list[tuple[Job, Event]]:
         """Lets in who fits, runs one pass over whatever may run, and gives what became of whom, in order."""
@@ -70,7 +77,7 @@ class Scheduler:
                 events += self._run(turns)
             events += self._see_out()
         self._next_turns(turns)
-        self.statistics.waiting, self.statistics.running = len(self.line.jobs), len(self._running)
+        self.statistics.running = len(self._running)
         return events
 
     def _next_turns(self, turns: list[Turn]) -> None:
@@ -84,28 +91,35 @@ class Scheduler:
         now = time.perf_counter()
         out = self.line.take_out(lambda job: job.over(now))
         out += [job for job in self._running if job.over(now)]
-        self._running = [job for job in self._running if job not in out]
         return [(job, self._end(job)) for job in out]
 
     def _end(self, job: Job) -> Completion | Exception:
+        if job in self._running:
+            self._running.remove(job)
+            self.line.unseat()
         if job.request is not None:
-            self.model.backend.close_sequence(job.request.target.sequence)
-            self.line.note_answer(time.perf_counter() - job.clock.started)
+            with suppress(BackendError):  # the model may have been closed
+                self.model.backend.close_sequence(job.request.target.sequence)
         outcome = job.outcome()
+        if isinstance(outcome, Completion) and outcome.finish_reason != "cancelled":
+            self.line.note_answer(time.perf_counter() - (job.clock.begun or job.clock.started))
         self.statistics.count_end(outcome)
         return outcome
 
     def _admit(self) -> None:
         while len(self._running) < self.limits.parallel:
-            job = self.line.first(lambda job: not self._prefixes.worth_waiting_for(job, self._running))
+            waiting = self.line.jobs
+            job = next(
+                (job for job in waiting if not self._prefixes.worth_waiting_for(job, self._running)), None
+            )
             if job is None:
                 return
             try:
                 sequence = self.model.backend.open_sequence()
             except BackendError:  # others hold them all: the model is a library too
                 return
-            self.line.leave(job)
             self._running.append(job)
+            self.line.seat(job)
             self._begin(job, sequence)
 
     def _begin(self, job: Job, sequence: int) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from verispec.engine.completion import Completion
 from verispec.engine.request import Emitted
-from verispec.errors import CancelledError, DeadlineError, DrainingError
+from verispec.errors import DeadlineError, DrainingError, RequestCancelledError
 
 _KINDS: dict[type[Exception], str] = {
-    CancelledError: "cancelled",
+    RequestCancelledError: "cancelled",
     DeadlineError: "deadline",
     DrainingError: "drained",
 }
@@ -36,10 +36,11 @@ class Distribution:
 
 @dataclass(slots=True)
 class Statistics:
-    """Counters since the start, and gauges. One thread writes; others may read what is a moment old.
+    """Counters since the start, and gauges, for others to read; what they read is a moment old.
 
-    ``accepted_per_position[i]``: rounds in which the proposal's i-th token was accepted. ``guarded_requests``: those
-    that a replay has clamped to their rollback window.
+    ``accepted_per_position[i]``: rounds in which the proposal's i-th token was accepted. ``replays``
+    and ``guarded_requests`` (those that a replay has clamped to their rollback window) stay 0 for targets whose whole
+    state is keys and values.
     """
 
     waiting: int = 0
@@ -65,6 +66,7 @@ class Statistics:
     prefix_query_tokens: int = 0
     prefix_hit_tokens: int = 0
     prefix_bytes: int = 0
+    prefix_evicted_blocks: int = 0
     rejected_requests: int = 0
     finished: Counter[str] = field(default_factory=Counter)
     """Requests that are over, by finish reason, or ``deadline``, ``drained`` or ``error``."""

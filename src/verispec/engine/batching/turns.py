@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from verispec.backends.contract import BackendAdapter, Evaluation
 from verispec.engine.batching.job import Job
+from verispec.engine.request import Schedule
 from verispec.engine.shared_pass import PassShare, Step, evaluate_alone, evaluate_together
 from verispec.engine.step import next_step
 
@@ -23,38 +24,38 @@ def take_turns(jobs: Sequence[Job], rows: int, prompt_rows: int) -> list[Turn]:
     """Asks each job what it brings to a pass of at most ``rows`` rows, the prompts' part at most ``prompt_rows``.
 
     ``jobs`` are in the order of their turn. Every job that writes has a row of its own; the prompts take what they may
-    of the rest, first come first served, and what then is left is for proposals, in equal parts. A job whose step
+    of the rest, in turn, and what then is left is for proposals, in equal parts. A job whose step
     fails has ``ended`` set and no turn.
     """
     writing = [job for job in jobs if not job.reading]
     reading = [job for job in jobs if job.reading]
     turns: list[Turn] = []
-    room = min(prompt_rows, rows - len(writing)) if writing else rows
+    room = max(1, min(prompt_rows, rows - len(writing))) if writing else rows
     for job in reading:
         if room < 1:
             break
-        turn = _ask(job, room, 0, 0)
+        turn = _ask(job, Schedule(room, 0, 0))
         if turn is not None:
             turns.append(turn)
             room -= len(turn.share.tokens)
     taken = sum(len(turn.share.tokens) for turn in turns)
     for place, job in enumerate(writing):
         left = len(writing) - place  # each of these still has a row coming
-        company = taken + left - 1
-        turn = _ask(job, max(1, (rows - taken) // left), company, len(writing) - 1)
+        share = max(1, (rows - taken) // left)
+        turn = _ask(job, Schedule(share, taken + left - 1, len(writing) - 1))
         if turn is not None:
             turns.append(turn)
             taken += len(turn.share.tokens)
     return turns
 
 
-def _ask(job: Job, rows: int, company: int, others: int) -> Turn | None:
-    """The job's next step, begun; ``others`` that write bring ``company`` rows, prompts' rows included."""
+def _ask(job: Job, schedule: Schedule) -> Turn | None:
+    """The job's next step, begun."""
     request = job.request
     assert request is not None
     try:
-        request.share_pass(company, others)
-        step = next_step(request, rows)
+        request.share_pass(schedule)
+        step = next_step(request, schedule.rows)
         return None if step is None else Turn(job, step, next(step))
     except Exception as error:  # a step that fails has restored what it had retained
         job.end_with(error)
@@ -77,15 +78,15 @@ def run_turns(backend: BackendAdapter, turns: Sequence[Turn]) -> None:
             _resume(turn, evaluation)
     finally:
         for turn in turns:
-            turn.step.close()  # after an interrupt; the step restores what it had retained
+            _close(turn)  # after an interrupt; the step restores what it had retained
 
 
 def _run_apart(backend: BackendAdapter, turn: Turn) -> None:
     try:
         evaluation = evaluate_alone(backend, turn.share)
     except Exception as error:
-        turn.step.close()
         turn.job.end_with(error)
+        _close(turn)
         return
     _resume(turn, evaluation)
 
@@ -98,5 +99,11 @@ def _resume(turn: Turn, evaluation: Evaluation) -> None:
     except Exception as error:
         turn.job.end_with(error)
         return
-    turn.step.close()
     turn.job.end_with(RuntimeError("step: expected one pass, found it asking for a second"))
+
+
+def _close(turn: Turn) -> None:
+    try:
+        turn.step.close()
+    except Exception as error:  # a participant that cannot go back ends its own request
+        turn.job.end_with(error)

@@ -16,9 +16,10 @@ class WaitingLine:
     """First come, first served. Safe to use from any thread."""
 
     def __init__(self, room: int, parallel: int) -> None:
-        """``room``: how many may wait. ``parallel``: how many are served at once."""
+        """``room``: how many may wait. ``parallel``: how many are served at once, each on a seat of its own."""
         self._room = room
         self._parallel = parallel
+        self._seated = 0
         self._jobs: list[Job] = []
         self._changed = threading.Condition()
         self._closed = False
@@ -35,9 +36,10 @@ class WaitingLine:
         with self._changed:
             if self._closed:
                 raise DrainingError("the engine is shutting down: expected no new request, found one")
-            if len(self._jobs) + len(jobs) > self._room:
-                turns = (len(self._jobs) + len(jobs)) / self._parallel
-                raise QueueFullError(self._room, max(1.0, turns * self._answer_seconds))
+            waiting = len(self._jobs) + len(jobs) - max(0, self._parallel - self._seated)
+            if waiting > self._room:
+                turns = 1 + (waiting - self._room) // self._parallel
+                raise QueueFullError(self._room, turns * self._answer_seconds)
             self._jobs += jobs
             self._changed.notify()
 
@@ -55,18 +57,19 @@ class WaitingLine:
                 self._jobs = [job for job in self._jobs if job not in out]
             return out
 
-    def first(self, which: Callable[[Job], bool]) -> Job | None:
-        """The first in line that ``which`` says yes to; it stays."""
-        with self._changed:
-            return next((job for job in self._jobs if which(job)), None)
-
-    def leave(self, job: Job) -> None:
-        """Removes ``job``, which is let in."""
+    def seat(self, job: Job) -> None:
+        """Takes ``job`` out of the line, to be served."""
         with self._changed:
             self._jobs.remove(job)
+            self._seated += 1
+
+    def unseat(self) -> None:
+        """One that was served is gone."""
+        with self._changed:
+            self._seated -= 1
 
     def note_answer(self, seconds: float) -> None:
-        """An answer took that long."""
+        """An answer took that long, the wait for a seat not counted."""
         self._answer_seconds += 0.2 * (seconds - self._answer_seconds)
 
     def close(self) -> None:
