@@ -49,7 +49,7 @@ class MarkovBackend(BackendAdapter):
     capabilities = Capabilities("exact", "markov", VOCABULARY, 1, 1, TOKENS + 1, 1, WIDTH + 1, WIDTH)
 
     def __init__(self) -> None:
-        self.slots = Slots(1, TOKENS + 1, [])
+        self.slots = Slots(1, [])
 
     def open_sequence(self) -> int:
         return self.slots.open()
