@@ -116,6 +116,8 @@ def test_a_call_cut_off_is_length(server: ProtocolServer) -> None:
         ({"tools": [tool("f", "a", strict=True)]}, "tools[0].function.strict"),
         ({"tools": TOOLS, "response_format": {"type": "json_object"}}, "tools"),
         ({"tools": TOOLS, "grammar": 'start: "a"'}, "tools"),
+        ({"tools": [with_pattern("(?=look-ahead)")], "tool_choice": "required"}, "tools"),
+        ({"tools": [with_pattern("a" * 70_000)], "tool_choice": "required"}, "tools"),
         (
             {"messages": [{"role": "assistant", "tool_calls": [
                 {"id": "c", "type": "function", "function": {"name": "f", "arguments": "no json"}}

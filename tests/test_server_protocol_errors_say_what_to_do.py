@@ -21,11 +21,14 @@ from verispec.errors import (
     ContextOverflowError,
     DeadlineError,
     DrainingError,
+    EngineFailedError,
     GrammarError,
     OptionError,
     QueueFullError,
+    RequestCancelledError,
     UnsupportedError,
 )
+from verispec.serving.grammar_threads import GrammarsBusyError
 from verispec.serving.openai.errors import as_request_error
 from verispec.serving.state import RequestBounds
 
@@ -57,6 +60,9 @@ def error_of(response: Any, status: int) -> dict[str, Any]:
         (QueueFullError(5, 2.3), 429, None, "queue_full"),
         (DrainingError("the engine is shutting down"), 503, None, "shutting_down"),
         (DeadlineError("deadline: expected the answer within 1 s"), 504, "deadline", "deadline_exceeded"),
+        (EngineFailedError("the engine has failed"), 503, None, "engine_failed"),
+        (GrammarsBusyError("grammar: expected it ready"), 503, "grammar", "overloaded"),
+        (RequestCancelledError("request: cancelled"), 499, None, "cancelled"),
         (BackendError("row 7 of /secret/path is NaN"), 500, None, "internal_error"),
         (ValueError("the prompt was: my secret"), 500, None, "internal_error"),
     ],

@@ -61,7 +61,8 @@ def test_a_grammar_is_followed_by_both_endpoints(server: ProtocolServer, grammar
     assert text_of(server.chat(grammar=grammar)) in ("yes", "no")
     choices = server.complete(grammar=grammar, n=3, seed=1).json()["choices"]
     assert {choice["text"] for choice in choices} <= {"yes", "no"}
-    assert all(choice["finish_reason"] == "stop" for choice in choices)
+    ends = {(choice["finish_reason"], choice["finish_detail"]) for choice in choices}
+    assert ends == {("stop", "grammar")}
 
 
 def test_the_official_client_streams_json(server: ProtocolServer) -> None:

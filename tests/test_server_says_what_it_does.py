@@ -105,6 +105,8 @@ def test_metrics_count_what_the_answers_report(ann: httpx.Client) -> None:
     assert grown("pass_seconds_count") == grown("passes_total") == grown("batch_rows_bucket", "+Inf")
     assert grown("http_responses_total", "/v1/completions,200") == 1
     assert after["num_requests_running", ""] == 0
+    assert after["prefix_cache_evicted_blocks_total", ""] >= 0
+    assert ("guarded_requests_total", "") not in after
 
 
 def test_metrics_need_a_key_unless_they_are_opened(guarded: WholeServer, smollm2: Model) -> None:

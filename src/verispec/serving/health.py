@@ -32,6 +32,8 @@ class Health:
     @property
     def status(self) -> str:
         """``ok``, ``draining``, or ``failed`` once the engine is gone."""
+        if self.state.engine.failure is not None:
+            return "failed"
         if self.lifecycle.draining:
             return "draining"
         return "ok" if self.state.engine.alive else "failed"

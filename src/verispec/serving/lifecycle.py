@@ -64,6 +64,8 @@ class DrainingServer(Server):
         self._drain = drain
         self._ready = ready
         self._draining: asyncio.Task[None] | None = None
+        self.failed = False
+        """Whether the engine is what has ended it."""
 
     async def serve(self, sockets: list[Any] | None = None) -> None:
         """Starts the engine, serves until a signal, and ends the engine."""
@@ -77,6 +79,10 @@ class DrainingServer(Server):
     async def startup(self, sockets: list[Any] | None = None) -> None:
         await super().startup(sockets)
         self._ready()
+
+    def fail(self) -> None:
+        """Ends the server since its engine is gone: requests that are there get their answers, which are errors."""
+        self.failed = self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The signal handler; it does not keep the signal, so that a drained server exits with status 0."""

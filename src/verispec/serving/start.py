@@ -13,13 +13,15 @@ from typing import Any
 from starlette.types import ASGIApp
 from uvicorn import Config
 
+from verispec.engine.batching.scheduler import SchedulerLimits
 from verispec.engine.loading import load
 from verispec.engine.model import Model
-from verispec.errors import OptionError
+from verispec.errors import EngineFailedError, OptionError
+from verispec.serving.access_log import log_failure
 from verispec.serving.announcement import Announcement, model_lines
 from verispec.serving.app import create_app
 from verispec.serving.connections import ConnectionLimits, bounded_protocol, open_file_room
-from verispec.serving.engine_thread import EngineThread, ServingLimits
+from verispec.serving.engine_thread import EngineThread
 from verispec.serving.health import Health
 from verispec.serving.keys import KeyRing
 from verispec.serving.lifecycle import DrainingServer, Engine, Lifecycle
@@ -41,6 +43,8 @@ def serve(settings: ServerSettings, as_json: bool) -> None:
         server = build_server(settings, model, keys, announcement.show)
         model.pass_costs()  # measured now, so that the first request does not wait for it
         server.run([listener])
+    if server.failed:
+        raise EngineFailedError("the engine has failed; the log has the place")
 
 
 def load_model(settings: ServerSettings) -> Model:
@@ -59,12 +63,25 @@ def build_server(settings: ServerSettings, model: Model, keys: KeyRing, ready: A
     """The server around a loaded model, ready to ``run``."""
     health, receipts = assemble(settings, model, int(time.time()))
     app = create_app(health, receipts, keys)
-    return around(app, health.state.engine, settings, health.lifecycle, ready)
+    server = around(app, health.state.engine, settings, health.lifecycle, ready)
+    end_with_engine(server, health.state.engine)
+    return server
+
+
+def end_with_engine(server: DrainingServer, engine: EngineThread) -> None:
+    """Has ``server`` log and end when ``engine`` fails: whoever started it then starts one that works."""
+
+    def fail() -> None:
+        assert engine.failure is not None
+        log_failure("the engine", engine.failure)
+        server.fail()
+
+    engine.on_failure = fail
 
 
 def assemble(settings: ServerSettings, model: Model, created: int) -> tuple[Health, BoundedReceipts]:
     """What the routes of one engine share. ``created``: the start, in seconds since the epoch."""
-    limits = ServingLimits(
+    limits = SchedulerLimits(
         parallel=settings.parallel, queue=settings.queue, prefix_cache_bytes=settings.prefix_cache_bytes
     )
     defaults = RequestDefaults(settings.requests, model.backend.capabilities)
@@ -75,7 +92,7 @@ def assemble(settings: ServerSettings, model: Model, created: int) -> tuple[Heal
         receipts=receipts,
         created=created,
         aliases=frozenset(settings.alias),
-        bounds=RequestBounds(answers=max(1, settings.queue), deadline=settings.deadline),
+        bounds=RequestBounds(answers=settings.queue + settings.parallel, deadline=settings.deadline),
         with_defaults=defaults.under,
     )
     return Health(state, settings, Lifecycle(), defaults.resolution.as_dict()), receipts

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
+
+from verispec.serving.grammar_threads import GrammarThreads
+from verispec.serving.openai.token_text import TokenTexts
 
 if TYPE_CHECKING:
     from verispec.evidence.receipt import Receipt
@@ -22,12 +26,16 @@ class ReceiptStore(Protocol):
 class RequestBounds:
     """How much one request may ask for; what lies past it is refused with 400.
 
-    ``answers`` bounds its prompts times ``n``: no more than the engine's queue holds, since all are queued together.
+    ``answers`` bounds its prompts times ``n``: no more than an idle engine takes, since all are queued together.
     ``deadline`` is the seconds that a request gets, and the most that one may ask for.
     """
 
     answers: int = 64
     deadline: float = 600.0
+
+    def deadline_of(self, asked: float | None) -> float:
+        """The seconds of a request that asked for ``asked``, or left it open."""
+        return self.deadline if asked is None else asked
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,12 @@ class ServerState:
     aliases: frozenset[str] = frozenset()
     bounds: RequestBounds = field(default_factory=RequestBounds)
     with_defaults: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    grammar_threads: GrammarThreads = field(default_factory=GrammarThreads)
+
+    @cached_property
+    def token_texts(self) -> TokenTexts:
+        """The model's tokens as answers show them."""
+        return TokenTexts(self.engine.model.tokenizer)
 
     def serves(self, name: str) -> bool:
         """Whether ``name`` is the served model's id or an alias of it."""

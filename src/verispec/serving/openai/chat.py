@@ -8,16 +8,17 @@ from verispec.engine.model import Model
 from verispec.serving.openai.chat_request import ChatRequest
 from verispec.serving.openai.chat_shape import ChatShape
 from verispec.serving.openai.checks import check_chat
-from verispec.serving.openai.constraints import RENAMED
+from verispec.serving.openai.constraints import asked_grammar
 from verispec.serving.openai.engine_options import asked_options, completed_options
 from verispec.serving.openai.head import Head
 from verispec.serving.openai.messages import template_messages
 from verispec.serving.openai.plan import Plan, choices
 from verispec.serving.openai.prompts import LONG, in_time
 from verispec.serving.state import ServerState
+from verispec.text.grammar import Grammar
 from verispec.text.tool_calls import ToolUse, use_tools
 
-CHAT_NAMES = {**RENAMED, "prompt": "messages", "text": "messages", "logprobs": "top_logprobs"}
+CHAT_NAMES = {"prompt": "messages", "text": "messages", "logprobs": "top_logprobs"}
 """The engine's names of what is wrong, and the names that the request has for it."""
 
 
@@ -28,8 +29,9 @@ async def plan_chat(state: ServerState, request: ChatRequest, head: Head) -> Pla
     size = sum(len(message["content"]) for message in messages) + (LONG if request.tools else 0)
     model = state.engine.model
     prompt, tools = await in_time(size, _encoded, model, messages, request)
-    options = completed_options(_asked(request, tools), None, state.with_defaults)
-    shape = ChatShape(request, head, model.tokenizer, prompt, tools.parser)
+    grammar = tools.grammar or await asked_grammar(request, state.grammar_threads)
+    options = completed_options(_asked(request, tools, grammar), None, state.with_defaults)
+    shape = ChatShape(request, head, state.token_texts, prompt, tools.parser)
     return Plan(choices(prompt, options, request.n or 1), shape)
 
 
@@ -54,15 +56,13 @@ def _tool_choice(request: ChatRequest) -> str | dict[str, Any] | None:
     return choice if choice is None or isinstance(choice, str) else choice.model_dump()
 
 
-def _asked(request: ChatRequest, tools: ToolUse) -> dict[str, Any]:
-    options = asked_options(request)
+def _asked(request: ChatRequest, tools: ToolUse, grammar: Grammar | None) -> dict[str, Any]:
+    options = asked_options(request, grammar)
     limit = request.max_completion_tokens or request.max_tokens
     if limit is not None:
         options["max_tokens"] = limit
     if request.logprobs:
         options["logprobs"] = request.top_logprobs or 0
-    if tools.grammar is not None:
-        options["grammar"] = tools.grammar
     if tools.shown_tokens:
         options["shown_tokens"] = tuple(sorted(tools.shown_tokens))
     return options

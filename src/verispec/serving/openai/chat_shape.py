@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from verispec.engine.completion import Chunk
@@ -11,10 +11,11 @@ from verispec.serving.openai.chat_logprobs import chat_logprobs
 from verispec.serving.openai.chat_request import ChatRequest
 from verispec.serving.openai.events import ChunkEvents, write_json
 from verispec.serving.openai.head import Head
-from verispec.serving.openai.shape import Finished
+from verispec.serving.openai.shape import Finished, write_whole
+from verispec.serving.openai.token_text import TokenTexts
 from verispec.serving.openai.tool_answer import CallsInStream, NewParser, finish_with_calls, message
-from verispec.text.tokenizer import Tokenizer
 
+NOTHING: Mapping[str, Any] = {}
 ROLE = {"role": "assistant", "content": "", "refusal": None}
 
 
@@ -25,11 +26,11 @@ class ChatShape:
         self,
         request: ChatRequest,
         head: Head,
-        tokenizer: Tokenizer,
+        texts: TokenTexts,
         prompt: Sequence[int],
         new_parser: NewParser,
     ) -> None:
-        self._tokenizer = tokenizer
+        self._texts = texts
         self._prompt = prompt
         self._new_parser = new_parser
         self._head = head
@@ -40,17 +41,13 @@ class ChatShape:
         fields = head.fields("chat.completion.chunk")
         self._events = ChunkEvents({**fields, "usage": None} if self._asked.stream_usage else fields)
 
-    def whole(self, finished: Sequence[Finished]) -> dict[str, Any]:
-        completions = [one.completion for one in finished]
-        return {
-            **self._head.fields("chat.completion"),
-            "choices": [self._choice(index, one) for index, one in enumerate(finished)],
-            **self._asked.of_whole(completions),
-        }
+    def whole(self, finished: Sequence[Finished]) -> str:
+        choices = [self._choice(index, one) for index, one in enumerate(finished)]
+        fields = self._asked.of_whole([one.completion for one in finished])
+        return write_whole(self._head.fields("chat.completion"), choices, fields)
 
     def opening(self, index: int) -> bytes:
-        choice = self._stream_choice(index, ROLE, None)
-        return self._events.choice(write_json({**choice, **self._asked.of_prompt(self._prompt)}))
+        return self._events.choice(_choice("delta", index, ROLE, None, self._asked.of_prompt(self._prompt)))
 
     def chunk(self, index: int, chunk: Chunk) -> bytes:
         if not self._plain:
@@ -63,10 +60,10 @@ class ChatShape:
 
     def ending(self, index: int, finished: Finished) -> bytes:
         rest = self._calls.flush(index) if self._calls.possible else {}
-        event = self._events.choice(write_json(self._stream_choice(index, rest, None))) if rest else b""
+        event = self._events.choice(_choice("delta", index, rest, None)) if rest else b""
         reason = finish_with_calls(finished.completion, self._calls.count(index))
-        choice = self._stream_choice(index, {}, reason)
-        return event + self._events.choice(write_json({**choice, **self._asked.of_choice(finished)}))
+        ending = _choice("delta", index, {}, reason, self._asked.of_choice(finished))
+        return event + self._events.choice(ending)
 
     def last(self, finished: Sequence[Finished]) -> bytes:
         fields = self._asked.of_stream([one.completion for one in finished])
@@ -77,25 +74,31 @@ class ChatShape:
         delta = self._calls.push(index, chunk.text) if self._calls.possible else {"content": chunk.text}
         if not (delta or self._logprobs or self._asked.token_ids or self._asked.timings):
             return b""
-        choice = self._stream_choice(index, delta, None)
-        if self._logprobs:
-            choice["logprobs"] = chat_logprobs(self._tokenizer, chunk.sampled)
-        fields = {**choice, **self._asked.of_tokens(chunk.tokens)}
-        return self._events.choice(write_json(fields), self._asked.of_round(chunk))
+        logprobs = chat_logprobs(self._texts, chunk.sampled) if self._logprobs else "null"
+        choice = _choice("delta", index, delta, None, self._asked.of_tokens(chunk.tokens), logprobs)
+        return self._events.choice(choice, self._asked.of_round(chunk))
 
-    def _choice(self, index: int, finished: Finished) -> dict[str, Any]:
+    def _choice(self, index: int, finished: Finished) -> str:
         completion = finished.completion
-        logprobs = chat_logprobs(self._tokenizer, completion.logprobs or ()) if self._logprobs else None
         said = message(completion, self._new_parser())
-        return {
-            "index": index,
-            "message": said,
-            "logprobs": logprobs,
-            "finish_reason": finish_with_calls(completion, len(said.get("tool_calls", ()))),
+        reason = finish_with_calls(completion, len(said.get("tool_calls", ())))
+        more = {
             **self._asked.of_choice(finished),
             **self._asked.of_prompt(completion.prompt_tokens),
             **self._asked.of_tokens(completion.tokens),
         }
+        logprobs = chat_logprobs(self._texts, completion.logprobs or ()) if self._logprobs else "null"
+        return _choice("message", index, said, reason, more, logprobs)
 
-    def _stream_choice(self, index: int, delta: dict[str, Any], reason: str | None) -> dict[str, Any]:
-        return {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+
+def _choice(
+    part: str,
+    index: int,
+    said: Mapping[str, Any],
+    reason: str | None,
+    more: Mapping[str, Any] = NOTHING,
+    logprobs: str = "null",
+) -> str:
+    """JSON of a choice, or of a part of one; ``logprobs`` are written already, ``more`` are further fields."""
+    end = write_json({"finish_reason": reason, **more})
+    return f'{{"index":{index},"{part}":{write_json(said)},"logprobs":{logprobs},{end[1:]}'

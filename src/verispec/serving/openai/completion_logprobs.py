@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from verispec.engine.sampler import Sampled
-from verispec.serving.openai.token_text import distinct_text, shown_logprob
+from verispec.serving.openai.token_text import TokenTexts, shown_alternatives, shown_logprob
 from verispec.text.detokenizer import Detokenizer
-from verispec.text.tokenizer import Tokenizer
 
 
 class CompletionLogprobs:
@@ -18,48 +16,53 @@ class CompletionLogprobs:
     where that character does.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, texts: TokenTexts) -> None:
+        self._texts = texts
         self._offset = 0
-        self._answer_text = Detokenizer(tokenizer)
+        self._answer_text = Detokenizer(texts.tokenizer)
+        self._clear()
 
-    def prompt(self, scored: Iterable[Sampled]) -> dict[str, Any]:
-        """Of the echoed prompt. Nothing comes before its first token, so that has no log-probability."""
-        return self._lists(scored, Detokenizer(self._tokenizer, at_text_start=True))
+    def add_prompt(self, scored: Iterable[Sampled]) -> None:
+        """The echoed prompt. Nothing comes before its first token, so that has no log-probability."""
+        self._add(scored, Detokenizer(self._texts.tokenizer, at_text_start=True))
 
-    def answer(self, sampled: Iterable[Sampled]) -> dict[str, Any]:
-        """Of the next tokens of the answer, an end token included."""
-        return self._lists(sampled, self._answer_text)
+    def add_answer(self, sampled: Iterable[Sampled]) -> None:
+        """The next tokens of the answer, an end token included."""
+        self._add(sampled, self._answer_text)
 
-    def _lists(self, sampled: Iterable[Sampled], text: Detokenizer) -> dict[str, Any]:
-        lists: dict[str, list[Any]] = {
-            "tokens": [],
-            "token_logprobs": [],
-            "top_logprobs": [],
-            "text_offset": [],
-        }
+    def take(self) -> str:
+        """JSON of what was added since this was last called."""
+        written = (
+            f'{{"tokens":[{",".join(self._tokens)}],"token_logprobs":[{",".join(self._logprobs)}],'
+            f'"top_logprobs":[{",".join(self._alternatives)}],"text_offset":[{",".join(self._offsets)}]}}'
+        )
+        self._clear()
+        return written
+
+    def _clear(self) -> None:
+        self._tokens: list[str] = []
+        self._logprobs: list[str] = []
+        self._alternatives: list[str] = []
+        self._offsets: list[str] = []
+
+    def _add(self, sampled: Iterable[Sampled], text: Detokenizer) -> None:
+        names = self._texts.names
         for one in sampled:
-            lists["tokens"].append(distinct_text(self._tokenizer, one.token))
-            lists["token_logprobs"].append(None if one.logprob is None else shown_logprob(one.logprob))
-            lists["top_logprobs"].append(self._alternatives(one))
-            lists["text_offset"].append(self._offset)
+            self._tokens.append(names[one.token])
+            self._logprobs.append("null" if one.logprob is None else repr(shown_logprob(one.logprob)))
+            self._alternatives.append(self._alternatives_of(one))
+            self._offsets.append(str(self._offset))
             self._offset += len(text.push(one.token))
-        return lists
 
-    def _alternatives(self, one: Sampled) -> dict[str, float] | None:
+    def _alternatives_of(self, one: Sampled) -> str:
         """By token; the chosen one is always there. Of two tokens that are written alike the likelier one stays."""
         if one.logprob is None:
-            return None
-        shown: dict[str, float] = {}
-        for token, logprob in (*one.alternatives, (one.token, one.logprob)):
-            shown.setdefault(distinct_text(self._tokenizer, token), shown_logprob(logprob))
-        return shown
-
-
-def joined(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Pieces of one choice's log-probabilities as one."""
-    whole: dict[str, Any] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
-    for part in parts:
-        for name, values in part.items():
-            whole[name] += values
-    return whole
+            return "null"
+        names, alternatives = self._texts.names, shown_alternatives(one)
+        shown = {names[token]: logprob for token, logprob in alternatives}
+        if len(shown) < len(alternatives):
+            shown = {}
+            for token, logprob in alternatives:
+                shown.setdefault(names[token], logprob)
+        shown.setdefault(names[one.token], shown_logprob(one.logprob))
+        return "{" + ",".join([f"{name}:{logprob!r}" for name, logprob in shown.items()]) + "}"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verispec.engine.completion import Chunk
+from verispec.engine.completion import Chunk, Completion
 from verispec.serving.openai.asked import Asked
-from verispec.serving.openai.completion_logprobs import CompletionLogprobs, joined
+from verispec.serving.openai.completion_logprobs import CompletionLogprobs
 from verispec.serving.openai.completion_request import CompletionRequest
 from verispec.serving.openai.events import ChunkEvents, write_json
 from verispec.serving.openai.finish import finish_reason
 from verispec.serving.openai.head import Head
 from verispec.serving.openai.prompts import TextPrompt
-from verispec.serving.openai.shape import Finished
-from verispec.text.tokenizer import Tokenizer
+from verispec.serving.openai.shape import Finished, write_whole
+from verispec.serving.openai.token_text import TokenTexts
 
 KIND = "text_completion"
 
@@ -23,9 +23,9 @@ class CompletionShape:
     """See ``Shape``."""
 
     def __init__(
-        self, request: CompletionRequest, head: Head, tokenizer: Tokenizer, prompts: Sequence[TextPrompt]
+        self, request: CompletionRequest, head: Head, texts: TokenTexts, prompts: Sequence[TextPrompt]
     ) -> None:
-        self._tokenizer = tokenizer
+        self._texts = texts
         self._prompts = prompts
         self._fields = head.fields(KIND)
         self._asked = Asked.by(request)
@@ -35,18 +35,17 @@ class CompletionShape:
         self._events = ChunkEvents(chunk_head)
         self._streamed: dict[int, CompletionLogprobs] = {}
 
-    def whole(self, finished: Sequence[Finished]) -> dict[str, Any]:
-        completions = [one.completion for one in finished]
+    def whole(self, finished: Sequence[Finished]) -> str:
         choices = [self._choice(index, one) for index, one in enumerate(finished)]
-        return {**self._fields, "choices": choices, **self._asked.of_whole(completions)}
+        return write_whole(self._fields, choices, self._asked.of_whole([one.completion for one in finished]))
 
     def opening(self, index: int) -> bytes:
         """The echoed prompt, or nothing."""
         prompt = self._prompt(index)
         if not (self._echo or self._asked.token_ids):
             return b""
-        choice = self._stream_choice(index, prompt.text if self._echo else "", None)
-        return self._events.choice(write_json({**choice, **self._asked.of_prompt(prompt.tokens)}))
+        text = prompt.text if self._echo else ""
+        return self._events.choice(_choice(index, text, None, self._asked.of_prompt(prompt.tokens)))
 
     def chunk(self, index: int, chunk: Chunk) -> bytes:
         if not (chunk.text or self._logprobs or self._asked.token_ids or self._asked.timings):
@@ -57,40 +56,48 @@ class CompletionShape:
             return self._events.choice(
                 f'{{"index":{index},"text":{text},"logprobs":null,"finish_reason":null}}', more
             )
-        choice = self._stream_choice(index, chunk.text, None)
-        if self._logprobs:
-            logprobs = self._streamed.setdefault(index, CompletionLogprobs(self._tokenizer))
-            choice["logprobs"] = logprobs.answer(chunk.sampled)
-        return self._events.choice(write_json({**choice, **self._asked.of_tokens(chunk.tokens)}), more)
+        shown = self._streamed_logprobs(index, chunk) if self._logprobs else "null"
+        choice = _choice(index, chunk.text, None, self._asked.of_tokens(chunk.tokens), shown)
+        return self._events.choice(choice, more)
 
     def ending(self, index: int, finished: Finished) -> bytes:
-        choice = self._stream_choice(index, "", finish_reason(finished.completion))
-        return self._events.choice(write_json({**choice, **self._asked.of_choice(finished)}))
+        reason = finish_reason(finished.completion)
+        return self._events.choice(_choice(index, "", reason, self._asked.of_choice(finished)))
 
     def last(self, finished: Sequence[Finished]) -> bytes:
         fields = self._asked.of_stream([one.completion for one in finished])
         return self._events.without_choices(fields) if fields else b""
 
-    def _choice(self, index: int, finished: Finished) -> dict[str, Any]:
-        completion, prompt = finished.completion, self._prompt(index)
-        return {
-            "index": index,
-            "text": (prompt.text if self._echo else "") + completion.text,
-            "logprobs": self._whole_logprobs(finished) if self._logprobs else None,
-            "finish_reason": finish_reason(completion),
+    def _choice(self, index: int, finished: Finished) -> str:
+        completion = finished.completion
+        text = (self._prompt(index).text if self._echo else "") + completion.text
+        more = {
             **self._asked.of_choice(finished),
             **self._asked.of_prompt(completion.prompt_tokens),
             **self._asked.of_tokens(completion.tokens),
         }
+        logprobs = self._whole_logprobs(completion) if self._logprobs else "null"
+        return _choice(index, text, finish_reason(completion), more, logprobs)
 
-    def _whole_logprobs(self, finished: Finished) -> dict[str, Any]:
-        logprobs = CompletionLogprobs(self._tokenizer)
-        completion = finished.completion
-        prompt = [logprobs.prompt(completion.prompt_logprobs or ())] if self._echo else []
-        return joined([*prompt, logprobs.answer(completion.logprobs or ())])
+    def _whole_logprobs(self, completion: Completion) -> str:
+        logprobs = CompletionLogprobs(self._texts)
+        if self._echo:
+            logprobs.add_prompt(completion.prompt_logprobs or ())
+        logprobs.add_answer(completion.logprobs or ())
+        return logprobs.take()
+
+    def _streamed_logprobs(self, index: int, chunk: Chunk) -> str:
+        logprobs = self._streamed.setdefault(index, CompletionLogprobs(self._texts))
+        logprobs.add_answer(chunk.sampled)
+        return logprobs.take()
 
     def _prompt(self, index: int) -> TextPrompt:
         return self._prompts[index // self._asked.choices]
 
-    def _stream_choice(self, index: int, text: str, reason: str | None) -> dict[str, Any]:
-        return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+
+def _choice(
+    index: int, text: str, reason: str | None, more: Mapping[str, Any], logprobs: str = "null"
+) -> str:
+    """JSON of a choice, or of a part of one; ``logprobs`` are written already, ``more`` are further fields."""
+    end = write_json({"finish_reason": reason, **more})
+    return f'{{"index":{index},"text":{write_json(text)},"logprobs":{logprobs},{end[1:]}'

@@ -8,14 +8,15 @@ from verispec.errors import ContextOverflowError, OptionError
 from verispec.serving.openai.checks import check_completion
 from verispec.serving.openai.completion_request import DEFAULT_MAX_TOKENS, CompletionRequest
 from verispec.serving.openai.completion_shape import CompletionShape
-from verispec.serving.openai.constraints import RENAMED
+from verispec.serving.openai.constraints import asked_grammar
 from verispec.serving.openai.engine_options import asked_options, completed_options
 from verispec.serving.openai.head import Head
 from verispec.serving.openai.plan import Plan, choices
 from verispec.serving.openai.prompts import TextPrompt, prompt_list, text_prompt
 from verispec.serving.state import ServerState
+from verispec.text.grammar import Grammar
 
-COMPLETION_NAMES = {**RENAMED, "text": "prompt", "prompt_logprobs": "logprobs"}
+COMPLETION_NAMES = {"text": "prompt", "prompt_logprobs": "logprobs"}
 """The engine's names of what is wrong, and the names that the request has for it."""
 
 
@@ -23,17 +24,21 @@ async def plan_completion(state: ServerState, request: CompletionRequest, head: 
     """Raises RequestError, and what the engine raises, for a request that cannot be answered."""
     given = prompt_list(request)
     check_completion(request, len(given), state.bounds)
-    prompts = [await _encoded(state, one, index, len(given)) for index, one in enumerate(given)]
-    options = completed_options(_asked(request), DEFAULT_MAX_TOKENS, state.with_defaults)
-    shape = CompletionShape(request, head, state.engine.model.tokenizer, prompts)
+    size = sum(map(len, given))
+    prompts = [await _encoded(state, one, size, index, len(given)) for index, one in enumerate(given)]
+    grammar = await asked_grammar(request, state.grammar_threads)
+    options = completed_options(_asked(request, grammar), DEFAULT_MAX_TOKENS, state.with_defaults)
+    shape = CompletionShape(request, head, state.token_texts, prompts)
     count = request.n or 1
     return Plan([one for prompt in prompts for one in choices(prompt.tokens, options, count)], shape)
 
 
-async def _encoded(state: ServerState, prompt: str | list[int], index: int, count: int) -> TextPrompt:
+async def _encoded(
+    state: ServerState, prompt: str | list[int], size: int, index: int, count: int
+) -> TextPrompt:
     """The prompt's tokens. Of several, the error of one says which."""
     try:
-        return await text_prompt(state.engine.model, prompt)
+        return await text_prompt(state.engine.model, prompt, size)
     except (OptionError, ContextOverflowError) as error:
         if count == 1:
             raise
@@ -41,8 +46,8 @@ async def _encoded(state: ServerState, prompt: str | list[int], index: int, coun
         raise type(error)(f"prompt[{index}]: {rest}") from error
 
 
-def _asked(request: CompletionRequest) -> dict[str, Any]:
-    options = asked_options(request)
+def _asked(request: CompletionRequest, grammar: Grammar | None) -> dict[str, Any]:
+    options = asked_options(request, grammar)
     if request.max_tokens is not None:
         options["max_tokens"] = request.max_tokens
     if request.logprobs is not None:

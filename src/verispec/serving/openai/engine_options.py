@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from verispec.serving.openai.constraints import asked_grammar
 from verispec.serving.openai.shared_parameters import SharedParameters
 from verispec.serving.openai.speculation_parameters import SpeculationParameters
+from verispec.text.grammar import Grammar
 
 DEFAULT_TEMPERATURE = 1.0
 """What OpenAI documents. The engine's own default is 0."""
@@ -25,11 +25,14 @@ _SAME_NAME = (
 )
 
 
-def asked_options(request: SharedParameters) -> dict[str, Any]:
-    """What ``request`` says about choosing tokens and about speculation; nothing it leaves open."""
+def asked_options(request: SharedParameters, grammar: Grammar | None) -> dict[str, Any]:
+    """What ``request`` says about choosing tokens and about speculation; nothing it leaves open.
+
+    ``grammar`` is the one that the answer must follow.
+    """
     options = {name: getattr(request, name) for name in _SAME_NAME}
     options["stop"] = request.stop or None
-    options["grammar"] = asked_grammar(request)
+    options["grammar"] = grammar
     if request.logit_bias:
         options["logit_bias"] = {int(token): bias for token, bias in request.logit_bias.items()}
     if request.seed is not None:

@@ -15,18 +15,22 @@ from verispec.errors import (
     ContextOverflowError,
     DeadlineError,
     DrainingError,
+    EngineFailedError,
     GrammarError,
     OptionError,
     QueueFullError,
+    RequestCancelledError,
     UnsupportedError,
     VerispecError,
 )
-from verispec.serving.access_log import failure_message, log_failure
+from verispec.serving.access_log import CLIENT_LEFT, failure_message, log_failure
 from verispec.serving.error_response import error_body
+from verispec.serving.grammar_threads import GrammarsBusyError
 
 INVALID = 400
-DRAINING_RETRY = 5
+SUCCESSOR_RETRY = 5
 """Seconds after which to try again, at the server that takes this one's place."""
+BUSY_RETRY = 1
 
 _LEADING_NAME = re.compile(r"([A-Za-z_][\w.\[\]]*)(?:: | entry \d+: | token: )")
 
@@ -73,7 +77,7 @@ def as_request_error(error: Exception, number: str, renamed: Mapping[str, str]) 
 
 def draining(message: str = "the server is shutting down") -> RequestError:
     """The answer to a request that a shutdown refuses or ends."""
-    return RequestError(message, "shutting_down", status=503, headers={"Retry-After": str(DRAINING_RETRY)})
+    return RequestError(message, "shutting_down", status=503, headers={"Retry-After": str(SUCCESSOR_RETRY)})
 
 
 def _in_words_of_the_request(message: str, renamed: Mapping[str, str]) -> tuple[str, str | None]:
@@ -98,6 +102,21 @@ def _late(error: DeadlineError, message: str, param: str | None) -> RequestError
     return RequestError(message, "deadline_exceeded", status=504, param="deadline", headers=headers)
 
 
+def _failed(error: EngineFailedError, message: str, param: str | None) -> RequestError:
+    headers = {"Retry-After": str(SUCCESSOR_RETRY)}
+    return RequestError(message, "engine_failed", status=503, headers=headers)
+
+
+def _busy(error: GrammarsBusyError, message: str, param: str | None) -> RequestError:
+    headers = {"Retry-After": str(BUSY_RETRY)}
+    return RequestError(message, "overloaded", status=503, param=param, headers=headers)
+
+
+def _cancelled(error: RequestCancelledError, message: str, param: str | None) -> RequestError:
+    """Nobody is there to read it, unless one choice is cancelled for another's failure."""
+    return RequestError(message, "cancelled", status=CLIENT_LEFT)
+
+
 _ANSWERS: tuple[tuple[type[VerispecError], Callable[[Any, str, str | None], RequestError]], ...] = (
     (GrammarError, lambda _, message, param: RequestError(message, "invalid_grammar", param=param)),
     (OptionError, lambda _, message, param: RequestError(message, "invalid_value", param=param)),
@@ -108,6 +127,9 @@ _ANSWERS: tuple[tuple[type[VerispecError], Callable[[Any, str, str | None], Requ
     ),
     (QueueFullError, _queue_full),
     (DrainingError, lambda _, message, param: draining(message)),
+    (EngineFailedError, _failed),
+    (GrammarsBusyError, _busy),
+    (RequestCancelledError, _cancelled),
     (DeadlineError, _late),
 )
 """The more specific ones first. Any other error is the server's own fault."""

@@ -3,38 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
 
 from verispec.engine.completion import Completion
+from verispec.engine.sampler import Sampled
+from verispec.errors import DeadlineError
 from verispec.serving.engine_thread import Answer
 from verispec.serving.openai.events import DONE
 from verispec.serving.openai.finish import finish_reason
+from verispec.serving.openai.plan import Plan
+from verispec.serving.openai.prompts import in_time
 from verispec.serving.openai.results import all_results, rounds_of_all
 from verispec.serving.openai.shape import Finished, Shape
 from verispec.serving.openai.shared_parameters import SharedParameters
+from verispec.serving.openai.submission import submit_all
 from verispec.serving.state import ServerState
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """``caller`` is who made the request, ``answer_id`` the id that all parts of the answer carry."""
+    """``plan`` says what to ask of the engine, ``caller`` is who made the request, ``answer_id`` the id that all parts
+    of the answer carry, ``arrived`` when the request was there, by ``time.perf_counter``.
+
+    Cancelling the task, or closing the stream, ends the work at whatever stage it is.
+    """
 
     state: ServerState
     request: SharedParameters
-    shape: Shape
+    plan: Callable[[], Awaitable[Plan]]
     caller: str
     answer_id: str
+    arrived: float
 
-    async def whole(self, answers: Sequence[Answer]) -> dict[str, Any]:
-        """The answer as one object."""
+    async def whole(self) -> bytes:
+        """The answer as one JSON object."""
+        shape, answers = await self._begin()
         completions = await all_results(answers)
-        return self.shape.whole([await self._finished(i, one) for i, one in enumerate(completions)])
+        finished = [await self._finished(index, one) for index, one in enumerate(completions)]
+        return await in_time(_size(completions), lambda: shape.whole(finished).encode())
 
-    async def stream(self, answers: Sequence[Answer]) -> AsyncGenerator[bytes, None]:
+    async def stream(self) -> AsyncGenerator[bytes, None]:
         """The answer as events, from the first round on. Raises what ends it early."""
+        shape, answers = await self._begin()
         finished: dict[int, Finished] = {}
         opened: set[int] = set()
         async with aclosing(rounds_of_all(answers)) as rounds:
@@ -42,17 +55,33 @@ class Exchange:
                 opening = b""
                 if index not in opened:
                     opened.add(index)
-                    opening = self.shape.opening(index)
+                    opening = shape.opening(index)
                 if chunk is not None:
-                    event = self.shape.chunk(index, chunk)
+                    event = shape.chunk(index, chunk)
                 else:
                     completion = answers[index].completion
                     assert completion is not None
                     finished[index] = await self._finished(index, completion)
-                    event = self.shape.ending(index, finished[index])
+                    event = shape.ending(index, finished[index])
                 if opening or event:
                     yield opening + event
-        yield self.shape.last([finished[index] for index in range(len(answers))]) + DONE
+        yield shape.last([finished[index] for index in range(len(answers))]) + DONE
+
+    async def _begin(self) -> tuple[Shape, Sequence[Answer]]:
+        """The answers, queued. Raises DeadlineError when that took as long as the answers may."""
+        deadline = self.state.bounds.deadline_of(self.request.deadline)
+        try:
+            async with asyncio.timeout(deadline - (time.perf_counter() - self.arrived)) as limit:
+                plan = await self.plan()
+                answers = await submit_all(
+                    self.state, plan.submissions, self.request, self.caller, self.arrived
+                )
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            message = f"deadline: expected the answer within {deadline:g} s, found it not begun"
+            raise DeadlineError(message) from None
+        return plan.shape, answers
 
     async def _finished(self, index: int, completion: Completion) -> Finished:
         """One choice, its receipt left where its caller finds it."""
@@ -66,3 +95,15 @@ class Exchange:
         receipt = self.state.engine.model.receipt(completion, self.request.receipt == "include-text")
         self.state.receipts.put(receipt_id, self.caller, receipt)
         return {"id": receipt_id, "url": f"/v1/receipts/{receipt_id}", "sha256": receipt.sha256}
+
+
+def _size(completions: Sequence[Completion]) -> int:
+    """How much there is to write: tokens, and what is shown beside each."""
+    return sum(
+        len(one.tokens) + len(one.prompt_tokens) + _shown(one.logprobs) + _shown(one.prompt_logprobs)
+        for one in completions
+    )
+
+
+def _shown(logprobs: Sequence[Sampled] | None) -> int:
+    return len(logprobs) * (1 + len(logprobs[-1].alternatives)) if logprobs else 0

@@ -16,7 +16,5 @@ def finish_reason(completion: Completion) -> str:
 
 
 def finish_detail(completion: Completion) -> str:
-    """``stop_string``, ``end_token``, ``max_tokens`` or ``context`` (nothing more fits)."""
-    if completion.finish_reason == "stop":
-        return "end_token" if completion.stop_string is None else "stop_string"
-    return "context" if completion.finish_reason == "context" else "max_tokens"
+    """``end_token``, ``stop_string``, ``grammar`` (nothing can follow), ``max_tokens`` or ``context``."""
+    return completion.ended_by

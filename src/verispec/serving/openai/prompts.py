@@ -11,7 +11,8 @@ from verispec.engine.model import Model
 from verispec.serving.openai.completion_request import CompletionRequest
 
 LONG = 4096
-"""Characters or tokens from which a prompt is worked on in a thread, so that others are served meanwhile."""
+"""Characters, tokens or alternatives of one request from which they are worked on in a thread, so that others are
+served meanwhile."""
 
 Result = TypeVar("Result")
 
@@ -34,14 +35,17 @@ def prompt_list(request: CompletionRequest) -> list[str | list[int]]:
     return cast("list[str | list[int]]", prompt)
 
 
-async def text_prompt(model: Model, prompt: str | list[int]) -> TextPrompt:
-    """Raises OptionError and ContextOverflowError as ``Model.encode`` does."""
+async def text_prompt(model: Model, prompt: str | list[int], size: int) -> TextPrompt:
+    """``size`` is that of all prompts of the request: many short ones take as long as a long one.
+
+    Raises OptionError and ContextOverflowError as ``Model.encode`` does.
+    """
 
     def encode() -> TextPrompt:
         tokens = model.encode(prompt)
         return TextPrompt(tokens, prompt if isinstance(prompt, str) else model.tokenizer.decode(tokens))
 
-    return await in_time(len(prompt), encode)
+    return await in_time(size, encode)
 
 
 async def in_time(size: int, work: Callable[..., Result], *arguments: Any) -> Result:

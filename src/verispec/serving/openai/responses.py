@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -21,8 +21,9 @@ STREAM_HEADERS = {
 Explain = Callable[[Exception], RequestError]
 
 
-def json_response(body: Mapping[str, Any]) -> Response:
-    return Response(write_json(body).encode(), media_type="application/json")
+def json_response(body: bytes) -> Response:
+    """``body`` is a JSON object."""
+    return Response(body, media_type="application/json")
 
 
 def error_response(error: RequestError) -> Response:
@@ -34,24 +35,18 @@ class EventStream(Response):
     """A stream of events.
 
     It begins with the first event, so that what fails before it is answered with a status; what fails later ends the
-    stream with an error event. The client's leaving ends the work at once, also while it waits in the queue.
+    stream with an error event. The client's leaving ends the work at once, also before the first event.
     """
 
-    def __init__(
-        self, events: AsyncGenerator[bytes, None], explain: Explain, abandon: Callable[[], None]
-    ) -> None:
-        """``explain`` says what to answer when the work failed; ``abandon`` ends work that nobody waits for."""
+    def __init__(self, events: AsyncGenerator[bytes, None], explain: Explain) -> None:
+        """``explain`` says what to answer when the work failed."""
         super().__init__(None, headers=STREAM_HEADERS)
         del self.headers["content-length"]
         self._events = events
         self._explain = explain
-        self._abandon = abandon
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await while_connected(receive, self._send(scope, receive, send))
-        finally:
-            self._abandon()
+        await while_connected(receive, self._send(scope, receive, send))
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._events) as events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from verispec.serving.openai.checks import check_model
 from verispec.serving.openai.completion_request import CompletionRequest
 from verispec.serving.openai.completions import COMPLETION_NAMES, plan_completion
 from verispec.serving.openai.connection import while_connected
+from verispec.serving.openai.constraints import grammar_names
 from verispec.serving.openai.errors import RequestError, as_request_error
 from verispec.serving.openai.exchange import Exchange
 from verispec.serving.openai.head import Head, fingerprint
@@ -24,7 +26,6 @@ from verispec.serving.openai.openapi import request_body, responses
 from verispec.serving.openai.plan import Plan
 from verispec.serving.openai.responses import EventStream, error_response, json_response
 from verispec.serving.openai.shared_parameters import SharedParameters
-from verispec.serving.openai.submission import cancel_all, submit_all
 from verispec.serving.openai.validation import parse
 from verispec.serving.state import ServerState
 
@@ -78,25 +79,23 @@ async def _answer(
 ) -> Response:
     """The response to one request; every error becomes one."""
     number, caller = http.state.request_id, http.state.identity
+    names = dict(endpoint.names)
 
     def explain(error: Exception) -> RequestError:
-        return as_request_error(error, number, endpoint.names)
+        return as_request_error(error, number, names)
 
     try:
-        body = read_object(http.headers.get("content-type"), await http.body())
-        request = parse(endpoint.parameters, body)
+        raw = await http.body()
+        arrived = time.perf_counter()
+        request = parse(endpoint.parameters, read_object(http.headers.get("content-type"), raw))
         check_model(request, state)
+        names |= grammar_names(request)
         head = Head.new(endpoint.id_prefix, state.model_id, version)
-        plan = await endpoint.plan(state, request, head)
-        answers = await submit_all(state, plan.submissions, request, caller)
-        abandon = partial(cancel_all, answers)
-        exchange = Exchange(state, request, plan.shape, caller, head.id)
+        plan = partial(endpoint.plan, state, request, head)
+        exchange = Exchange(state, request, plan, caller, head.id, arrived)
         if request.stream:
-            return EventStream(exchange.stream(answers), explain, abandon)
-        try:
-            answer = await while_connected(http.receive, exchange.whole(answers))
-        finally:
-            abandon()
+            return EventStream(exchange.stream(), explain)
+        answer = await while_connected(http.receive, exchange.whole())
         return Response(status_code=CLIENT_GONE) if answer is None else json_response(answer)
     except Exception as error:
         return error_response(explain(error))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from verispec.engine.completion import Chunk, Completion
+from verispec.serving.openai.events import write_json
 
 ReceiptFields = Mapping[str, Any]
 
@@ -22,8 +23,8 @@ class Finished:
 class Shape(Protocol):
     """How one request's answer is written down. Choices are numbered over all prompts, in order."""
 
-    def whole(self, finished: Sequence[Finished]) -> dict[str, Any]:
-        """The answer as one object."""
+    def whole(self, finished: Sequence[Finished]) -> str:
+        """The answer as one JSON object. Called once, maybe in another thread."""
 
     def opening(self, index: int) -> bytes:
         """The event that a choice begins with."""
@@ -36,3 +37,8 @@ class Shape(Protocol):
 
     def last(self, finished: Sequence[Finished]) -> bytes:
         """The event behind all choices; nothing when none was asked for."""
+
+
+def write_whole(head: Mapping[str, Any], choices: Sequence[str], fields: Mapping[str, Any]) -> str:
+    """JSON of an answer, its ``choices`` written already."""
+    return f'{write_json(head)[:-1]},"choices":[{",".join(choices)}],{write_json(fields)[1:]}'

@@ -10,7 +10,7 @@ from typing import Any
 from verispec.engine.batching.job import Job
 from verispec.serving.engine_thread import Answer
 from verispec.serving.openai.chat_request import ChatRequest
-from verispec.serving.openai.prompts import LONG, in_time
+from verispec.serving.openai.prompts import in_time
 from verispec.serving.openai.shared_parameters import SharedParameters
 from verispec.serving.state import ServerState
 
@@ -22,26 +22,33 @@ class Submission:
     prompt: Sequence[int]
     options: Mapping[str, Any]
 
-    @property
-    def size(self) -> int:
-        """How much work it is to prepare; compiling a grammar is as much as a long prompt."""
-        return len(self.prompt) + (LONG if "grammar" in self.options else 0)
-
 
 async def submit_all(
-    state: ServerState, submissions: Sequence[Submission], request: SharedParameters, caller: str
+    state: ServerState,
+    submissions: Sequence[Submission],
+    request: SharedParameters,
+    caller: str,
+    arrived: float,
 ) -> list[Answer]:
-    """The answers, queued in order. Raises as the engine does; then none of them is queued."""
+    """The answers, queued in order; their clocks run since ``arrived``, by ``time.perf_counter``.
+
+    Raises as the engine does; then none of them is queued.
+    """
     serving = {
         "identity": cache_identity(request, caller, state.model_id),
-        "deadline": request.deadline if request.deadline is not None else state.bounds.deadline,
+        "deadline": state.bounds.deadline_of(request.deadline),
         "cache_prompt": request.cache_prompt is not False,
+        "started": arrived,
     }
 
-    def prepare(one: Submission) -> Job:
-        return state.engine.prepare(one.prompt, one.options, **serving)
+    def prepare(some: Sequence[Submission]) -> list[Job]:
+        return [state.engine.prepare(one.prompt, one.options, **serving) for one in some]
 
-    return state.engine.enqueue([await in_time(one.size, prepare, one) for one in submissions])
+    if any("grammar" in one.options for one in submissions):  # each is compiled, and each takes its turn
+        jobs = [job for one in submissions for job in await state.grammar_threads.run(prepare, [one])]
+    else:
+        jobs = await in_time(sum(len(one.prompt) for one in submissions), prepare, submissions)
+    return state.engine.enqueue(jobs)
 
 
 def cancel_all(answers: Sequence[Answer]) -> None:
