@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field
 from functools import cached_property
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from llguidance import LLTokenizer, TokenizerWrapper
 
 from verispec.errors import GrammarError
+from verispec.text.grammar_lookahead import CompiledGrammars
 from verispec.text.tokenizer import Tokenizer
 
-_made: WeakKeyDictionary[Tokenizer, LLTokenizer] = WeakKeyDictionary()
+
+@dataclass(frozen=True, slots=True)
+class GrammarTokenizer:
+    """The library's view of a tokeniser, and the grammars last compiled for it."""
+
+    tokenizer: LLTokenizer
+    grammars: CompiledGrammars = field(default_factory=CompiledGrammars)
+
+
+_made: WeakKeyDictionary[Tokenizer, GrammarTokenizer] = WeakKeyDictionary()
 _making = threading.Lock()
 
 
-def grammar_tokenizer(tokenizer: Tokenizer) -> LLTokenizer:
-    """The library's view of ``tokenizer``; it takes some 0.3 s for 49k tokens, and nothing from the second time on."""
+def grammar_tokenizer(tokenizer: Tokenizer) -> GrammarTokenizer:
+    """The view of ``tokenizer``; it takes some 0.3 s for 49k tokens, and nothing from the second time on.
+
+    It lasts as long as the tokeniser, which must live while a grammar is followed.
+    """
     with _making:
         made = _made.get(tokenizer)
         if made is None:
             ends = sorted(tokenizer.eos_ids)
-            made = LLTokenizer(TokenizerWrapper(_Facts(tokenizer)), eos_token=ends or None)
+            made = GrammarTokenizer(LLTokenizer(TokenizerWrapper(_Facts(tokenizer)), eos_token=ends or None))
             _made[tokenizer] = made
         return made
 
@@ -36,11 +50,16 @@ class _Facts:
         self.special_token_ids = [token for token in size if tokenizer.is_control(token) or token in ends]
         self.eos_token_id = min(ends, default=None)
         self.bos_token_id = tokenizer.bos_id
-        self._encode = tokenizer.encode
+        self._tokenizer = ref(
+            tokenizer
+        )  # the library would keep it alive for ever: it hides this from the collector
 
     def __call__(self, data: bytes) -> list[int]:
         """Token ids of forced text. They stand for exactly its bytes, also where the tokeniser would normalise it."""
-        ids = self._encode(data.decode(), add_bos=False, at_text_start=False)
+        tokenizer = self._tokenizer()
+        if tokenizer is None:
+            raise GrammarError("grammar: its tokeniser is gone")
+        ids = tokenizer.encode(data.decode(), add_bos=False, at_text_start=False)
         if b"".join([self.tokens[token] for token in ids]) == data:
             return ids
         return self._longest_matches(data)

@@ -69,7 +69,8 @@ def use_tools(
     tool_format = known or HERMES
     grammar = None
     if forced is not None:
-        may = [function for name, function in chosen.items() if name in forced]
+        places = {name: place for place, name in enumerate(functions)}
+        may = {places[name]: function for name, function in chosen.items() if name in forced}
         grammar = tool_grammar(may, tool_format, tokenizer, parallel)
         chosen = {name: chosen[name] for name in forced}
     if known is None:
