@@ -116,8 +116,6 @@ def test_a_call_cut_off_is_length(server: ProtocolServer) -> None:
         ({"tools": [tool("f", "a", strict=True)]}, "tools[0].function.strict"),
         ({"tools": TOOLS, "response_format": {"type": "json_object"}}, "tools"),
         ({"tools": TOOLS, "grammar": 'start: "a"'}, "tools"),
-        ({"tools": [with_pattern("(?=look-ahead)")], "tool_choice": "required"}, "tools"),
-        ({"tools": [with_pattern("a" * 70_000)], "tool_choice": "required"}, "tools"),
         (
             {"messages": [{"role": "assistant", "tool_calls": [
                 {"id": "c", "type": "function", "function": {"name": "f", "arguments": "no json"}}
@@ -129,6 +127,18 @@ def test_a_call_cut_off_is_length(server: ProtocolServer) -> None:
 def test_what_cannot_be_called_is_named(server: ProtocolServer, given: dict[str, Any], param: str) -> None:
     response = server.chat(**{"messages": QUESTION, **given})
     assert (response.status_code, response.json()["error"]["param"]) == (400, param)
+
+
+@pytest.mark.parametrize("property", [{"type": "string", "pattern": "(?=ahead)"}, {"type": "nonsense"}])
+def test_a_schema_that_no_call_can_follow_is_the_tools(
+    server: ProtocolServer, property: dict[str, Any]
+) -> None:
+    function = {"name": "f", "parameters": {"type": "object", "properties": {"a": property}}}
+    tools = [{"type": "function", "function": function}]
+    response = server.chat(messages=QUESTION, tools=tools, tool_choice="required")
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (400, "invalid_grammar")
+    assert error["param"].split("[")[0] == "tools"
 
 
 def test_strict_is_kept_where_a_call_is_certain(server: ProtocolServer) -> None:
