@@ -16,6 +16,7 @@ from verispec.engine.options import SamplingParameters
 from verispec.engine.sampler import Sampled, Sampler
 from verispec.errors import BackendError
 from verispec.text.grammar import Grammar
+from verispec.text.grammar_state import GrammarState
 
 SCHEMA = {
     "type": "object",
@@ -126,6 +127,34 @@ def test_an_answer_under_gbnf_matches_it(smollm2: Model) -> None:
     grammar = Grammar.ebnf('root ::= item item\nitem ::= "- " [a-z ]{1,20} "\\n"')
     written = text_of_answer(smollm2, answer(smollm2, grammar, SAMPLINGS["sampled"], ahead=True))
     assert re.fullmatch(r"(- [a-z ]{1,20}\n){2}", written)
+
+
+@pytest.mark.parametrize(("name", "most"), [("greedy", 1), ("sampled", 0)])
+def test_a_choice_is_not_asked_about_again(
+    smollm2: Model, monkeypatch: pytest.MonkeyPatch, name: str, most: int
+) -> None:
+    """The grammar is asked for one token or for the mask; accepting what was chosen from them asks nothing."""
+    asked: list[int] = []
+    allows = GrammarState.allows
+
+    def counted(state: GrammarState, token: int) -> bool:
+        asked.append(token)
+        return allows(state, token)
+
+    monkeypatch.setattr(GrammarState, "allows", counted)
+    capabilities = smollm2.backend.capabilities
+    prompt = smollm2.encode(MESSAGES)
+    matcher = Grammar.json_schema(SCHEMA).matcher(smollm2.tokenizer, capabilities.vocabulary)
+    sampler = Sampler(SAMPLINGS[name], 7, prompt, matcher)
+    sequence = smollm2.backend.open_sequence()
+    try:
+        evaluation = smollm2.backend.evaluate(chain(sequence, 0, prompt), [len(prompt) - 1], True)
+        for _ in range(8):  # the same logits every time: which tokens come of them does not matter here
+            asked.clear()
+            sampler.accept(sampler.sample(evaluation, 0).token)
+            assert len(asked) <= most
+    finally:
+        smollm2.backend.close_sequence(sequence)
 
 
 def test_a_row_without_a_possible_choice_is_the_backends_error(smollm2: Model) -> None:

@@ -51,7 +51,7 @@ def test_allowed_tokens_are_those_that_looking_finds(grammar: Grammar, tokenizer
     matcher = grammar.matcher(tokenizer, tokenizer.vocabulary_size + 70)
     seen = 0
 
-    def visit(text: bytes) -> None:
+    def visit(text: bytes, path: list[int]) -> None:
         nonlocal seen
         seen += 1
         expected, allowed, forced = (
@@ -66,8 +66,11 @@ def test_allowed_tokens_are_those_that_looking_finds(grammar: Grammar, tokenizer
             assert allowed == expected
         assert matcher.accepting == any(token in tokenizer.eos_ids for token in expected)
         assert matcher.finished == all(token in tokenizer.eos_ids for token in expected)
+        asked = grammar.matcher(tokenizer, tokenizer.vocabulary_size + 70)  # single tokens, without a mask
+        for token in path:
+            asked.accept(token)
         for token in range(seen % 11, tokenizer.vocabulary_size + 80, 11):
-            assert matcher.allows(token) == (token in allowed)
+            assert matcher.allows(token) == asked.allows(token) == (token in allowed)
         mark = matcher.checkpoint()
         for token in allowed:
             matcher.accept(token)
@@ -75,10 +78,10 @@ def test_allowed_tokens_are_those_that_looking_finds(grammar: Grammar, tokenizer
                 assert matcher.finished
                 assert tokens_of(matcher.allowed()) == sorted(tokenizer.eos_ids)
             else:
-                visit(text + tokenizer.token_bytes(token))
+                visit(text + tokenizer.token_bytes(token), [*path, token])
             matcher.restore(mark)
 
-    visit(b"")
+    visit(b"", [])
     assert seen > 20
 
 

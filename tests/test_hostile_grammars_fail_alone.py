@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,9 @@ from verispec.engine.model import Model
 from verispec.errors import GrammarError, OptionError
 from verispec.text.grammar import Grammar
 
-SECONDS = 20.0  # for compiling and some steps, on a machine busy with other tests
+# CPU time of one thread, which other work on the machine adds little to; several times what was found.
+COMPILE_SECONDS = 1.0
+STEP_SECONDS = 0.05
 
 
 def chain(link: str, last: str, count: int) -> str:
@@ -53,6 +57,9 @@ LARK = {
     "deep JSON": "start: %json " + '{"anyOf": [' * 2000 + "{}" + "]}" * 2000,
     "references in JSON": f"start: %json {json.dumps(references(3000))}"[: 1 << 16],
     "length": "start: " + '"a" ' * 50_000,
+    "length within the bound": "start: " + '"a" ' * 16_000,
+    "many choices": "start: " + " | ".join(f'"a{i}"' for i in range(6_000)),
+    "many patterns": "start: " + " ".join(f"/[a-z]{i}/" for i in range(5_000)),
     "an end token": "start: <|im_end|>",
     "any token": "start: <[*]>",
     "hidden end": 'start: a "b"\na[stop=""]: /.*/',
@@ -91,31 +98,110 @@ CASES = (
 )
 
 
+class Stopwatch:
+    """The most CPU time of this thread that any part took."""
+
+    def __init__(self) -> None:
+        self.longest: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        started = time.thread_time()
+        try:
+            yield
+        finally:
+            self.longest[part] = max(self.longest.get(part, 0.0), time.thread_time() - started)
+
+
+def walk(watch: Stopwatch, grammar: Callable[[], Grammar], model: Model, steps: int) -> None:
+    """Compiles a grammar and writes some answer, as the engine would."""
+    vocabulary = model.backend.capabilities.vocabulary
+    Grammar.json_object().matcher(model.tokenizer, vocabulary)  # the tokeniser's own preparation is not timed
+    with watch("compile"):
+        matcher = grammar().matcher(model.tokenizer, vocabulary)
+    for step in range(steps):
+        with watch("step"):
+            matcher.forced()
+            mask = matcher.allowed()
+            finished = matcher.finished
+        if finished:
+            break
+        allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+        with watch("step"):
+            matcher.accept(int(allowed[step * 7919 % len(allowed)]))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_worst_grammars_end_in_an_error_or_in_tokens(smollm2: Model, name: str) -> None:
     make, text = CASES[name]
-    vocabulary = smollm2.backend.capabilities.vocabulary
-    Grammar.json_object().matcher(
-        smollm2.tokenizer, vocabulary
-    )  # the tokeniser's own preparation is not timed
-    message = ""
-    started = time.perf_counter()
+    watch, message = Stopwatch(), ""
     try:
-        matcher = make(text).matcher(smollm2.tokenizer, vocabulary)
-        for step in range(25):
-            matcher.forced()
-            bits = np.unpackbits(matcher.allowed().view(np.uint8), bitorder="little")
-            allowed = [int(token) for token in np.flatnonzero(bits)]
-            if matcher.finished:
-                break
-            matcher.accept(allowed[step * 7919 % len(allowed)])
+        walk(watch, lambda: make(text), smollm2, 25)
     except GrammarError as error:
         message = str(error)
     assert len(message) < 700
-    assert time.perf_counter() - started < SECONDS
+    assert watch.longest["compile"] < COMPILE_SECONDS
+    assert watch.longest.get("step", 0.0) < STEP_SECONDS
     # and the next request is served
-    matcher = Grammar.regex("yes").matcher(smollm2.tokenizer, vocabulary)
-    assert smollm2.tokenizer.decode(matcher.forced()) in ("", "y", "ye", "yes")
+    matcher = Grammar.regex("yes").matcher(smollm2.tokenizer, smollm2.backend.capabilities.vocabulary)
+    assert smollm2.tokenizer.decode(matcher.forced()) == "yes"
+
+
+VALUES: list[dict[str, Any]] = [
+    {"type": "string"},
+    {"type": "integer", "minimum": 0, "maximum": 1000},
+    {"enum": ["red", "green", "blue"]},
+    {"type": "array", "items": {"type": "string", "format": "date-time"}},
+    {"type": "object", "properties": {"x": {"type": "number"}, "y": {"type": "string", "maxLength": 100}}},
+    {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{4,8}$"},
+]
+
+
+def fields(count: int) -> dict[str, Any]:
+    return {f"field_{i}": VALUES[i % len(VALUES)] for i in range(count)}
+
+
+def resource(depth: int) -> dict[str, Any]:
+    children = {f"child_{i}": resource(depth - 1) for i in range(3)} if depth else {}
+    return {"type": "object", "properties": fields(12) | children, "additionalProperties": False}
+
+
+def linked(count: int) -> dict[str, Any]:
+    def link(i: int) -> dict[str, Any]:
+        return {"anyOf": [{"$ref": f"#/$defs/d{i % count}"}, {"type": "null"}]}
+
+    kinds = {
+        f"d{i}": {
+            "type": "object",
+            "properties": fields(10) | {"next": link(i * 7 + 1), "other": link(i * 3)},
+        }
+        for i in range(count)
+    }
+    return {"$defs": kinds, "$ref": "#/$defs/d0"}
+
+
+LARGE = {
+    "a tree of forty objects": resource(3),
+    "thirty kinds that refer to each other": linked(30),
+    "three hundred properties": {"type": "object", "properties": fields(300)},
+    "two thousand values": {"enum": [f"value number {i * i}" for i in range(2000)]},
+    "a string of a page": {"type": "string", "minLength": 100, "maxLength": 4000},
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_schemas_of_real_use_are_within_the_bounds(smollm2: Model, name: str) -> None:
+    watch = Stopwatch()
+    walk(watch, lambda: Grammar.json_schema(LARGE[name]), smollm2, 400)
+    assert watch.longest["compile"] < COMPILE_SECONDS
+    assert watch.longest["step"] < STEP_SECONDS
+
+
+def test_references_count_however_their_names_are_written() -> None:
+    """A grammar's schemas are read by recursion too, along their references."""
+    text = json.dumps(references(400)).replace("$ref", "\\u0024r\\u0065f")
+    with pytest.raises(GrammarError, match="references of at most"):
+        Grammar.ebnf(f"start: %json {text}")
 
 
 @pytest.mark.parametrize(

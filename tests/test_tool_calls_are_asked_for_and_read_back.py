@@ -14,6 +14,7 @@ from verispec.engine.model import Model
 from verispec.errors import GrammarError, OptionError
 from verispec.text.chat_template import ChatTemplate, text_of
 from verispec.text.detokenizer import Detokenizer
+from verispec.text.grammar import Grammar
 from verispec.text.tokenizer import Tokenizer
 from verispec.text.tool_calls import ToolCallParser, use_tools
 from verispec.text.tool_formats import HERMES, LLAMA, MISTRAL, ToolFormat, template_format
@@ -306,6 +307,86 @@ def test_parameters_that_are_no_schema_fail_the_request() -> None:
     assert use.grammar is not None
     with pytest.raises(GrammarError, match="not"):
         use.grammar.matcher(tokenizer, tokenizer.vocabulary_size)
+
+
+def described(index: int, parameters: int) -> dict[str, Any]:
+    """A tool as people write them: most of its text is for the model to read."""
+    kinds: list[dict[str, Any]] = [
+        {"type": "string", "examples": ["Rome", "Paris"]},
+        {"type": "integer"},
+        {"enum": ["a", "b"]},
+    ]
+    properties = {
+        f"parameter_{i}": {**kinds[i % 3], "title": f"Parameter {i}", "description": "What it is for. " * 12}
+        for i in range(parameters - 1)
+    }
+    properties["description"] = {"type": "string", "description": "A parameter of that name."}
+    schema = {"type": "object", "properties": properties, "required": ["parameter_0"]}
+    return {"type": "function", "function": {"name": f"tool_{index}", "parameters": schema}}
+
+
+@pytest.mark.parametrize(("count", "parameters"), [(128, 6), (40, 20)])
+def test_as_many_tools_as_clients_send_can_be_required(count: int, parameters: int) -> None:
+    tokenizer = with_control()
+    tools = [described(index, parameters) for index in range(count)]
+    use = use_tools(ChatTemplate(HERMES_TEMPLATE, {}), tokenizer, USER, tools, "required")
+    assert use.grammar is not None
+    assert "What it is for" not in use.grammar.text
+    assert Grammar.from_dict(use.grammar.as_dict()) == use.grammar
+    for arguments, fits in (
+        ({"parameter_0": "x"}, True),
+        ({"parameter_0": "x", "description": "y"}, True),
+        ({"parameter_0": "x", "description": 1}, False),
+    ):
+        body = json.dumps({"name": f"tool_{count - 1}", "arguments": arguments})
+        matcher = use.grammar.matcher(tokenizer, tokenizer.vocabulary_size)
+        assert (follow(matcher, tokenizer, f"<tool_call>\n{body}\n</tool_call>") is not None) is fits
+
+
+DEEP: dict[str, Any] = {"type": "string"}
+for _ in range(40):
+    DEEP = {"type": "array", "items": DEEP}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "where"),
+    [
+        (DEEP, r"tools\[1\]\.function\.parameters: expected at most 32 levels"),
+        ({"not": {}}, r"tools\[1\]\.function\.parameters: .*not"),
+        ({"$ref": "#/$defs/nowhere"}, r"tools\[1\]\.function\.parameters: .*nowhere"),
+        ({"properties": {"x": {"const": "x" * 300_000}}}, r"tools: expected at most 262144 characters"),
+    ],
+)
+def test_an_error_names_the_tool_whose_parameters_cannot_be_kept(
+    parameters: dict[str, Any], where: str
+) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+    tokenizer = with_control()
+
+    def compile_call() -> None:
+        use = use_tools(
+            ChatTemplate(HERMES_TEMPLATE, {}), tokenizer, USER, [CLOCK, tool, WEATHER], "required"
+        )
+        assert use.grammar is not None
+        use.grammar.matcher(tokenizer, tokenizer.vocabulary_size)
+
+    with pytest.raises(GrammarError, match=where):
+        compile_call()
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {},
+        {"opening": '"', "closing": "", "form": "free", "parallel": True, "calls": {"0": {}}},
+        {"opening": "", "closing": "", "form": "bare", "parallel": True, "calls": {}},
+        {"opening": "", "closing": "", "form": "bare", "parallel": True, "calls": {"0: x\nstart": {}}},
+        {"opening": None, "closing": "", "form": "bare", "parallel": True, "calls": {"0": {}}},
+    ],
+)
+def test_a_stored_grammar_of_tools_holds_nothing_but_schemas(stored: dict[str, Any]) -> None:
+    with pytest.raises(GrammarError, match="tools: expected"):
+        Grammar.from_dict({"kind": "tools", "text": json.dumps(stored)})
 
 
 def test_content_is_text_however_it_is_given() -> None:
