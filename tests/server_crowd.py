@@ -13,6 +13,7 @@ import httpx
 
 MODEL = "smollm2-135m"
 STRATEGIES = ("auto", "suffix", "prompt-lookup", "ngram-context")
+END = "2"  # the model's end token, which few answers of this length would come to by themselves
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 STORY = "Once upon a time there was a keeper of a light. The keeper lit the lamp, and the lamp lit the sea. "
 PERSON = {
@@ -74,7 +75,7 @@ def mixed_requests(count: int = 64) -> list[Asked]:
         }
         body["temperature"] = draws.choice((0, 0, 0.7, 1.1))
         body |= draws.choice(({}, {}, {"top_p": 0.9}, {"min_p": 0.05, "top_k": 50}))
-        body |= draws.choice(({}, {}, {"frequency_penalty": 0.5}, {"logit_bias": {"28": -100, "30": 2}}))
+        body |= draws.choice(({}, {}, {"frequency_penalty": 0.5}, {"logit_bias": {"28": -100, END: 12}}))
         body |= draws.choice(({}, {}, {"stop": ["e", "two"]}, {"stop": ", "}))
         body |= draws.choice(({}, {}, {"n": 2}))
         logprobs = draws.choice((None, 0, 3))
