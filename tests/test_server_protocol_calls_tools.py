@@ -129,11 +129,11 @@ def test_what_cannot_be_called_is_named(server: ProtocolServer, given: dict[str,
     assert (response.status_code, response.json()["error"]["param"]) == (400, param)
 
 
-@pytest.mark.parametrize("property", [{"type": "string", "pattern": "(?=ahead)"}, {"type": "nonsense"}])
+@pytest.mark.parametrize("argument", [{"type": "string", "pattern": "(?=ahead)"}, {"type": "nonsense"}])
 def test_a_schema_that_no_call_can_follow_is_the_tools(
-    server: ProtocolServer, property: dict[str, Any]
+    server: ProtocolServer, argument: dict[str, Any]
 ) -> None:
-    function = {"name": "f", "parameters": {"type": "object", "properties": {"a": property}}}
+    function = {"name": "f", "parameters": {"type": "object", "properties": {"a": argument}}}
     tools = [{"type": "function", "function": function}]
     response = server.chat(messages=QUESTION, tools=tools, tool_choice="required")
     error = response.json()["error"]

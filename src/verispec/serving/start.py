@@ -72,11 +72,16 @@ def end_with_engine(server: DrainingServer, engine: EngineThread) -> None:
     """Has ``server`` log and end when ``engine`` fails: whoever started it then starts one that works."""
 
     def fail() -> None:
-        assert engine.failure is not None
-        log_failure("the engine", engine.failure)
+        log_engine_failure(engine)
         server.fail()
 
     engine.on_failure = fail
+
+
+def log_engine_failure(engine: EngineThread) -> None:
+    """Writes down where what ended ``engine`` arose."""
+    assert engine.failure is not None
+    log_failure("the engine", engine.failure)
 
 
 def assemble(settings: ServerSettings, model: Model, created: int) -> tuple[Health, BoundedReceipts]:
@@ -86,8 +91,10 @@ def assemble(settings: ServerSettings, model: Model, created: int) -> tuple[Heal
     )
     defaults = RequestDefaults(settings.requests, model.backend.capabilities)
     receipts = BoundedReceipts(settings.receipts)
+    engine = EngineThread(model, limits)
+    engine.on_failure = lambda: log_engine_failure(engine)
     state = ServerState(
-        engine=EngineThread(model, limits),
+        engine=engine,
         model_id=model_id(settings.model),
         receipts=receipts,
         created=created,

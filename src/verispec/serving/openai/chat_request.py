@@ -12,6 +12,7 @@ from verispec.serving.openai.response_format import ResponseFormat
 from verispec.serving.openai.shared_parameters import Alternatives, Count, SharedParameters
 from verispec.serving.openai.tool_parameters import ToolChoice, Tools
 
+MAX_MESSAGES = 4096
 _TEXT_ONLY = "this server reads and writes text."
 _USE_TOOLS = "deprecated by OpenAI; use tools and tool_choice."
 _NOTHING_STORED = "answers are not stored."
@@ -27,7 +28,7 @@ class PromptCacheOptions(Parameters):
 class ChatRequest(SharedParameters):
     """Body of POST /v1/chat/completions."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)]
     max_completion_tokens: Count | None = Field(
         None, description="Most tokens of an answer. Absent: as many as the context has room for."
     )

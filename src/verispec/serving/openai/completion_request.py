@@ -13,7 +13,7 @@ DEFAULT_MAX_TOKENS = 16
 """What OpenAI documents for this endpoint."""
 
 TokenId = Annotated[int, Field(ge=0, le=2**31 - 1)]
-TokenIds = Annotated[list[TokenId], Field(min_length=1)]
+TokenIds = Annotated[list[TokenId], Field(min_length=1, fail_fast=True)]
 
 
 class CompletionRequest(SharedParameters):
@@ -22,8 +22,8 @@ class CompletionRequest(SharedParameters):
     prompt: (
         str
         | TokenIds
-        | Annotated[list[str], Field(min_length=1, max_length=MAX_CHOICES)]
-        | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_CHOICES)]
+        | Annotated[list[str], Field(min_length=1, max_length=MAX_CHOICES, fail_fast=True)]
+        | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_CHOICES, fail_fast=True)]
     ) = Field(
         description="Text or token ids to go on from, or a list of either; choices are in the list's order."
     )

@@ -24,6 +24,7 @@ from verispec.serving.openai.exchange import Exchange
 from verispec.serving.openai.head import Head, fingerprint
 from verispec.serving.openai.openapi import request_body, responses
 from verispec.serving.openai.plan import Plan
+from verispec.serving.openai.prompts import in_time
 from verispec.serving.openai.responses import EventStream, error_response, json_response
 from verispec.serving.openai.shared_parameters import SharedParameters
 from verispec.serving.openai.validation import parse
@@ -31,6 +32,8 @@ from verispec.serving.state import ServerState
 
 AnyRequest = TypeVar("AnyRequest", bound=SharedParameters)
 CLIENT_GONE = 499
+BYTES = 16
+"""Of a body, read in the time that one character of a prompt takes to become tokens."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,8 @@ async def _answer(
     try:
         raw = await http.body()
         arrived = time.perf_counter()
-        request = parse(endpoint.parameters, read_object(http.headers.get("content-type"), raw))
+        content_type = http.headers.get("content-type")
+        request = await in_time(len(raw) // BYTES, _read, endpoint.parameters, content_type, raw)
         check_model(request, state)
         names |= grammar_names(request)
         head = Head.new(endpoint.id_prefix, state.model_id, version)
@@ -99,3 +103,7 @@ async def _answer(
         return Response(status_code=CLIENT_GONE) if answer is None else json_response(answer)
     except Exception as error:
         return error_response(explain(error))
+
+
+def _read(parameters: type[AnyRequest], content_type: str | None, raw: bytes) -> AnyRequest:
+    return parse(parameters, read_object(content_type, raw))
