@@ -11,9 +11,7 @@
 //   start(offset), add<i>(prepared, activations), finish(offset) - quad i = 0, 1, ... of the block in order.
 //
 // Other instruction sets fit here: AVX-VNNI is the avx512 file with two halves, ARM's usdot the same in four.
-// AMX was built and measured (a busy Sapphire Rapids machine, 16 to 256 rows, the same bits): its sums have
-// to go through memory for every block of 32 columns before they can be scaled, and it took 0.9 to 1.5 times
-// the time of this path.
+// AMX has a file of its own for many rows (linear_amx.hpp).
 #pragma once
 
 #include "bytes.hpp"
