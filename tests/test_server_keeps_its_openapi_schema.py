@@ -68,7 +68,7 @@ def check(operation: Any, mode: GenerationMode) -> set[int]:
     """Sends requests of an operation and gives the statuses that came back."""
     seen: set[int] = set()
 
-    @settings(max_examples=60, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=mode))
     def every_case(case: schemathesis.Case) -> None:
         response = case.call(timeout=30)
