@@ -2,7 +2,7 @@
 //
 // How fast a core multiplies tiles depends on what else its socket does: 0.6 times the time of AVX-512, or
 // 1.1 times, from one second to the next. So both are timed as they work, each thread for itself, and the
-// slower one gets a few calls in a hundred to show that it has become the faster.
+// slower one gets a few calls in a thousand to show that it has become the faster.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ class KernelPace {
   }
 
  private:
-  static constexpr uint32_t kPeriod = 256;
+  static constexpr uint32_t kPeriod = 1536;
   static constexpr uint32_t kTrialCalls = 4;
-  static constexpr float kAdvantage = 1.1f;  // less than a tenth faster is not worth changing for
+  static constexpr float kAdvantage = 1.15f;  // less is not worth changing for
 
   float first_ = 0;  // 0: not yet known
   float second_ = 0;
