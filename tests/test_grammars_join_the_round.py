@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -13,6 +14,8 @@ from verispec.conformance.parity import Case, first_difference
 from verispec.engine.model import Model
 from verispec.engine.replay import ModelReplayer
 from verispec.errors import GrammarError, OptionError
+from verispec.evidence.digests import text_digest, token_digest
+from verispec.evidence.receipt import Receipt
 from verispec.evidence.verify import Verdict, verify
 from verispec.text.grammar import Grammar
 
@@ -106,6 +109,21 @@ def test_a_grammar_of_no_text_is_over_at_once(smollm2: Model) -> None:
     for mode in ("off", "suffix"):
         found = smollm2.generate(PROMPT, spec_mode=mode, grammar=Grammar.ebnf('start: ""'), max_tokens=8)
         assert (found.text, found.tokens, found.finish_reason) == ("", (), "stop")
+        assert found.ended_by == "grammar"
+        receipt = smollm2.receipt(found, include_text=True)
+        assert verify(receipt, lambda _: ModelReplayer(smollm2)).verdict is Verdict.VERIFIED
+    whole = smollm2.generate(PROMPT, grammar=Grammar.regex("[ab]{4}"), max_tokens=8)
+    emptied = copy.deepcopy(smollm2.receipt(whole).body)
+    output = emptied["replayed"]["output"]
+    output |= {"tokens": 0, "sha256": token_digest([]), "prefixes": [], "text_sha256": text_digest("")}
+    verdict = verify(Receipt(emptied), lambda _: ModelReplayer(smollm2), PROMPT).verdict
+    assert verdict is Verdict.MISMATCH  # an answer cut to nothing is not one of no text
+
+
+def test_a_receipt_of_a_scored_prompt_verifies(smollm2: Model) -> None:
+    scored = smollm2.generate(PROMPT, max_tokens=0, prompt_logprobs=1)
+    receipt = smollm2.receipt(scored, include_text=True)
+    assert verify(receipt, lambda _: ModelReplayer(smollm2)).verdict is Verdict.VERIFIED
 
 
 def test_control_tokens_are_shown_where_asked_and_replayed_so(smollm2: Model) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from verispec.engine.completion import Completion
 from verispec.engine.generation import Generation
 from verispec.engine.model import Model
+from verispec.text.grammar import Grammar
 
 INTERRUPTED = (
     "round.py",
@@ -21,6 +22,9 @@ INTERRUPTED = (
     "sampler.py",
     "decoder.py",
     "history.py",
+    "grammar_matcher.py",
+    "grammar_lookahead.py",
+    "grammar_state.py",
 )
 REPEATING = "one two three four five, " * 3
 OPTIONS: dict[str, Any] = {
@@ -75,6 +79,23 @@ def test_an_interrupt_at_any_bytecode_is_invisible(smollm2: Model) -> None:
             found = finish_through_interrupts(smollm2.start(prompt, kept, options), countdowns)
             assert found.tokens == reference.tokens, countdowns
             assert (found.text, found.logprobs) == (reference.text, reference.logprobs), countdowns
+
+
+def test_an_interrupt_inside_a_grammar_is_invisible(smollm2: Model) -> None:
+    options = {
+        **OPTIONS,
+        "stop": None,
+        "grammar": Grammar.regex(r"(red|green|blue)(, (red|green|blue)){3}\."),
+    }
+    reference = smollm2.generate(REPEATING, spec_mode="off", **options)
+    draws = random.Random(4)
+    for _ in range(12):
+        countdowns = [draws.randrange(1, 10 ** draws.randrange(1, 5)) for _ in range(4)]
+        found = finish_through_interrupts(
+            smollm2.stream(REPEATING, spec_mode="suffix", spec_draft_policy="fixed", **options), countdowns
+        )
+        assert found.tokens == reference.tokens, countdowns
+        assert (found.text, found.logprobs) == (reference.text, reference.logprobs), countdowns
 
 
 def test_an_interrupted_prompt_chunk_is_not_evaluated_twice(smollm2: Model) -> None:

@@ -24,6 +24,7 @@ from verispec.errors import (
     DrainingError,
     QueueFullError,
     RequestCancelledError,
+    VerispecError,
 )
 
 LONG = "Once upon a time there was a keeper of a light. " * 25
@@ -231,6 +232,35 @@ def test_a_request_that_fails_fails_alone(model: Model) -> None:
     assert isinstance(completion, Completion)
     assert completion.tokens == model.generate(SHORT, max_tokens=12, **OFF).tokens
     assert_every_sequence_is_free(model)
+
+
+def test_a_request_that_cannot_begin_fails_alone(model: Model, tmp_path: Path) -> None:
+    scheduler = Scheduler(model, SchedulerLimits(parallel=2))
+    missing = {"spec_mode": "suffix", "spec_suffix_corpus": str(tmp_path / "missing.corpus"), "max_tokens": 4}
+    broken, whole = Job(model.prepare(SHORT, missing)), job(model, max_tokens=4)
+    scheduler.submit(broken, whole)
+    events = run(scheduler)
+    assert len(events[broken]) == 1
+    assert isinstance(events[broken][0], VerispecError)
+    assert "missing.corpus" in str(events[broken][0])
+    assert isinstance(events[whole][-1], Completion)
+    assert_every_sequence_is_free(model)
+
+
+def test_a_scored_prompt_that_is_cancelled_says_so(model: Model) -> None:
+    scheduler = Scheduler(model, SchedulerLimits(parallel=1))
+    scored = job(model, LONG, max_tokens=0, prompt_logprobs=1)
+    scheduler.submit(scored)
+    scheduler.step()
+    scored.cancel()
+    end = run(scheduler)[scored][-1]
+    assert isinstance(end, Completion)
+    assert (end.finish_reason, end.ended_by) == ("cancelled", "cancelled")
+    assert end.prompt_logprobs is not None
+    assert 1 < len(end.prompt_logprobs) < len(end.prompt_tokens)
+    generation = model.stream(LONG, max_tokens=0, prompt_logprobs=1)
+    generation.close()
+    assert generation.result().finish_reason == "cancelled"
 
 
 def test_a_pass_that_fails_is_found_out_request_by_request(

@@ -61,6 +61,28 @@ def test_a_conversation_closed_while_it_answers_lets_the_answer_end(smollm2: Mod
     conversation.close()
 
 
+def test_a_finaliser_never_waits_for_the_model(smollm2: Model) -> None:
+    """Collected while another thread is busy, a generation and a conversation are given back by whoever is next."""
+    generation, conversation = smollm2.stream(PROMPT, max_tokens=20), smollm2.conversation()
+    conversation.send("Hello", max_tokens=1).result()
+    next(generation)
+    held, dropped = threading.Event(), threading.Event()
+
+    def keep_busy() -> None:
+        with smollm2.lock:
+            held.set()
+            assert dropped.wait(30)
+
+    busy = threading.Thread(target=keep_busy)
+    busy.start()
+    assert held.wait(30)
+    del generation, conversation  # would never return if it waited
+    dropped.set()
+    busy.join()
+    with smollm2.lock:
+        assert_all_free(smollm2)
+
+
 def test_a_conversation_dropped_gives_its_sequence_back(smollm2: Model) -> None:
     for _ in range(smollm2.backend.capabilities.sequences + 1):
         smollm2.conversation().send("Hello", max_tokens=1).result()

@@ -41,7 +41,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def server(smollm2: Model) -> Iterator[WholeServer]:
-    with whole_server(smollm2, spec_mode="suffix") as running:
+    with whole_server(smollm2, spec_mode="suffix", spec_draft_policy="fixed") as running:
         yield running
 
 

@@ -127,7 +127,9 @@ def describe(request: Request, clock: Clock, options: RequestOptions) -> Complet
         text="".join(emitted.text for emitted in emissions),
         tokens=tuple(one.token for one in sampled),
         finish_reason=request.finish_reason or "cancelled",
-        ended_by=request.decoder.ended_by or "cancelled",
+        ended_by="cancelled"
+        if request.finish_reason == "cancelled"
+        else request.decoder.ended_by or "cancelled",
         stop_string=request.decoder.stop_string,
         logprobs=sampled if options.sampling.logprobs is not None else None,
         prompt_tokens=prompt,

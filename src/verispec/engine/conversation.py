@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from verispec.backends.contract import BackendAdapter
 from verispec.engine.generation import Generation
+from verispec.engine.model_lock import ModelLock
 from verispec.engine.request import Request
 from verispec.errors import OptionError
 
@@ -22,7 +22,7 @@ class Conversation:
     def __init__(
         self,
         backend: BackendAdapter,
-        lock: AbstractContextManager[Any],
+        lock: ModelLock,
         start: Callable[[Sequence[dict[str, str]], Conversation, dict[str, Any]], Generation],
     ) -> None:
         """``start`` opens a generation on this conversation's sequence; ``lock`` guards ``backend``."""
@@ -92,7 +92,7 @@ class Conversation:
                 self._backend.close_sequence(sequence)
 
     def __del__(self) -> None:
-        self.close()
+        self._lock.finalise(self.close)
 
     def __enter__(self) -> Conversation:
         return self

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any
 
 from verispec.engine.completion import Chunk, Clock, Completion, describe
+from verispec.engine.model_lock import ModelLock
 from verispec.engine.request import Request
 from verispec.engine.request_options import RequestOptions
 from verispec.engine.shared_pass import run_alone
@@ -19,7 +18,7 @@ class Generation(Iterator[Chunk]):
     def __init__(
         self,
         request: Request,
-        lock: AbstractContextManager[Any],
+        lock: ModelLock,
         release: Callable[[], None],
         options: RequestOptions,
     ) -> None:
@@ -67,7 +66,7 @@ class Generation(Iterator[Chunk]):
         with self._lock:
             if self._completion is None:
                 self.request.recover()
-                if self.request.finish_reason is None:
+                if not self.request.over:
                     self.cancel()
                 completion = describe(self.request, self.clock, self._options)
                 self._release()
@@ -87,4 +86,4 @@ class Generation(Iterator[Chunk]):
         self.close()
 
     def __del__(self) -> None:
-        self.close()
+        self._lock.finalise(self.close)

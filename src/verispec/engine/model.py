@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from verispec.engine.decoder import Decoder
 from verispec.engine.draft_width import FixedWidth, WidthPolicy
 from verispec.engine.generation import Generation
 from verispec.engine.guarded_drafter import GuardedDrafter
+from verispec.engine.model_lock import ModelLock
 from verispec.engine.pass_cost import CostTable
 from verispec.engine.pass_timing import ASSUMED_COSTS, measure_pass_costs
 from verispec.engine.prompt import Prompt, encode_prompt
@@ -61,7 +61,7 @@ class Model:
         self.template = template
         self.artifacts = artifacts
         """SHA-256 of each file by its role; ``target`` is the model itself."""
-        self.lock = threading.RLock()
+        self.lock = ModelLock()
         """Held by whoever uses the backend."""
         self._costs: CostTable | None = None
         self._corpora: dict[Path, SuffixCorpus] = {}

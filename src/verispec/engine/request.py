@@ -97,7 +97,9 @@ class Request:
 
     @property
     def finish_reason(self) -> str | None:
-        return self.decoder.finish_reason or ("cancelled" if self.cancelled else None)
+        if self.cancelled and (self.decoder.finish_reason is None or self._waiting()):
+            return "cancelled"
+        return self.decoder.finish_reason
 
     @property
     def over(self) -> bool:

@@ -163,15 +163,18 @@ def check_included(receipt: Receipt) -> None:
 
 def check_ending(receipt: Receipt) -> None:
     """Raises ReceiptError when length, limit and finish reason cannot all be true of one generation."""
-    output, allowed = receipt.replayed["output"], receipt.replayed["limits"].get("max_tokens")
+    output, limits = receipt.replayed["output"], receipt.replayed["limits"]
+    allowed = limits.get("max_tokens")
     tokens, reason = output["tokens"], output["finish_reason"]
     cancelled = reason == CANCELLED
     if allowed is not None and type(allowed) is not int:
         raise ReceiptError(f"receipt: replayed.limits.max_tokens: expected int or null, found {allowed!r}")
     below = allowed is None or tokens < allowed
     possible = {"stop": below or tokens == allowed, "length": tokens == allowed, "context": below}
-    possible[CANCELLED] = below
-    if not possible.get(reason, False) or tokens < (0 if cancelled else 1):
+    possible[CANCELLED] = below or allowed == 0
+    # a prompt that was only scored, and a grammar of no text, end without a token
+    may_be_empty = cancelled or allowed == 0 or (reason == "stop" and limits.get("grammar") is not None)
+    if not possible.get(reason, False) or tokens < (0 if may_be_empty else 1):
         raise ReceiptError(
             f"receipt: expected an end that {tokens} tokens of at most {allowed} can have, found {reason!r}"
         )
@@ -223,9 +226,12 @@ def _prompt_tokens(facts: Mapping[str, Any], target: Replayer, prompt: Any) -> S
 
 def _compare(receipt: Receipt, prompt: Sequence[int], target: Replayer) -> Verification:
     facts, output = receipt.replayed, receipt.replayed["output"]
-    if output["tokens"] == 0:
+    if output["tokens"] == 0 and output["finish_reason"] != "stop":
         return Verification(Verdict.VERIFIED, "nothing was generated")
-    limits = {**facts["limits"], "max_tokens": output["tokens"]}
+    limits = {
+        **facts["limits"],
+        "max_tokens": max(1, output["tokens"]),
+    }  # a grammar of no text gives none of one
     try:
         replayed = target.generate_tokens(prompt, sampling_parameters(facts["sampling"]), limits)
     except OptionError as error:

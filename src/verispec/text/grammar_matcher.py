@@ -44,6 +44,9 @@ class GrammarMatcher:
         self._tokens: list[int] = []  # those of the history
         self._asked: dict[int, bool] = {}  # single tokens at this place, before its mask
         self._allowed: Words | None = None
+        self._settled = (
+            True  # false while state, lookahead and tokens may disagree: an interrupt leaves it so
+        )
         self._state = begin()
         self._state.renew()
 
@@ -81,11 +84,13 @@ class GrammarMatcher:
             raise GrammarError(
                 f"{self._name}: token {token} is not allowed behind {len(self._tokens)} tokens"
             )
+        self._settled = False
         self._state.take(token)
         self._state.renew()
         self._history.append(_Accepted(token, tuple(self._asked), self._allowed is not None))
         self._tokens.append(token)
         self._leave()
+        self._settled = True
 
     def _leave(self) -> None:
         self._asked = {}
@@ -93,11 +98,17 @@ class GrammarMatcher:
 
     def legal_prefix(self, tokens: Sequence[int]) -> int:
         """How many of ``tokens`` could be accepted one after another."""
-        return self._lookahead.legal_prefix(self._tokens, tokens)
+        self._settled = False
+        count = self._lookahead.legal_prefix(self._tokens, tokens)
+        self._settled = True
+        return count
 
     def forced(self) -> list[int]:
         """The tokens that the grammar leaves no choice but to write next, as far as that is certain."""
-        return self._lookahead.forced(self._tokens)
+        self._settled = False
+        forced = self._lookahead.forced(self._tokens)
+        self._settled = True
+        return forced
 
     def checkpoint(self) -> int:
         """How many tokens have been accepted."""
@@ -108,8 +119,9 @@ class GrammarMatcher:
 
         It takes as long as coming here did, and compiling.
         """
-        if checkpoint == self.checkpoint() and not self._state.failed:
+        if self._settled and checkpoint == self.checkpoint() and not self._state.failed:
             return
+        self._settled = False
         del self._history[checkpoint:]
         del self._tokens[checkpoint:]
         self._leave()
@@ -123,3 +135,4 @@ class GrammarMatcher:
                 self._state.allowed()
             self._state.take(token)
             self._state.renew()
+        self._settled = True

@@ -72,7 +72,8 @@ class Scheduler:
         with self.model.lock:
             events = self._see_out()
             self._admit()
-            turns = take_turns(self._running, self._rows, self.limits.prompt_rows)
+            begun = [job for job in self._running if job.request is not None]  # the others failed to begin
+            turns = take_turns(begun, self._rows, self.limits.prompt_rows)
             if turns:
                 events += self._run(turns)
             events += self._see_out()
@@ -97,10 +98,10 @@ class Scheduler:
         if job in self._running:
             self._running.remove(job)
             self.line.unseat()
+        outcome = job.outcome()
         if job.request is not None:
             with suppress(BackendError):  # the model may have been closed
                 self.model.backend.close_sequence(job.request.target.sequence)
-        outcome = job.outcome()
         if isinstance(outcome, Completion) and outcome.finish_reason != "cancelled":
             self.line.note_answer(time.perf_counter() - (job.clock.begun or job.clock.started))
         self.statistics.count_end(outcome)

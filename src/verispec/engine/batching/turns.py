@@ -65,7 +65,8 @@ def _ask(job: Job, schedule: Schedule) -> Turn | None:
 def run_turns(backend: BackendAdapter, turns: Sequence[Turn]) -> None:
     """Evaluates all turns in one pass and lets each go on. A job whose step fails has ``ended`` set.
 
-    A pass that fails is tried again turn by turn, so that one job's rows fail that job alone.
+    A pass that fails is tried again turn by turn, so that one job's rows fail that job alone. So are the turns behind
+    one that failed: what its drafter did when it was taken back may have cost them the outputs.
     """
     try:
         try:
@@ -74,8 +75,12 @@ def run_turns(backend: BackendAdapter, turns: Sequence[Turn]) -> None:
             for turn in turns:
                 _run_apart(backend, turn)
             return
+        undisturbed = True
         for turn, evaluation in zip(turns, evaluations, strict=True):
-            _resume(turn, evaluation)
+            if undisturbed:
+                undisturbed = _resume(turn, evaluation)
+            else:
+                _run_apart(backend, turn)
     finally:
         for turn in turns:
             _close(turn)  # after an interrupt; the step restores what it had retained
@@ -91,15 +96,17 @@ def _run_apart(backend: BackendAdapter, turn: Turn) -> None:
     _resume(turn, evaluation)
 
 
-def _resume(turn: Turn, evaluation: Evaluation) -> None:
+def _resume(turn: Turn, evaluation: Evaluation) -> bool:
+    """Whether the step came to its end."""
     try:
         turn.step.send(evaluation)
     except StopIteration:
-        return
+        return True
     except Exception as error:
         turn.job.end_with(error)
-        return
+        return False
     turn.job.end_with(RuntimeError("step: expected one pass, found it asking for a second"))
+    return False
 
 
 def _close(turn: Turn) -> None:
