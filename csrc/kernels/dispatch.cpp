@@ -6,11 +6,6 @@
 #include <stdexcept>
 #include <string>
 
-#if defined(__x86_64__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
 namespace verispec {
 namespace {
 
@@ -30,25 +25,11 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vnni");
 }
-
-// The tile registers are a process's only after it has asked for them.
-bool ask_for_tiles() {
-  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
-  constexpr long kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
-bool has_amx() {
-  static const bool granted = has_avx512() && __builtin_cpu_supports("amx-tile") &&
-                              __builtin_cpu_supports("amx-int8") && ask_for_tiles();
-  return granted;
-}
 #endif
 
 // Best first.
 const Choice kChoices[] = {
 #if defined(__x86_64__)
-    {"amx", has_amx, kernels_amx},
     {"avx512", has_avx512, kernels_avx512},
     {"avx2", has_avx2, kernels_avx2},
 #endif

@@ -117,7 +117,6 @@ struct KernelTable {
 const KernelTable& kernels_portable();
 const KernelTable& kernels_avx2();
 const KernelTable& kernels_avx512();
-const KernelTable& kernels_amx();
 
 // The table named by `name`, or (null) by VERISPEC_ISA, or the best this CPU runs.
 // Throws std::invalid_argument naming the choices when it is unknown or unavailable.

@@ -18,7 +18,7 @@
 #include <cstring>
 
 #ifndef VERISPEC_ISA_NS
-#error "define VERISPEC_ISA_NS (amx, avx512, avx2 or portable) before including kernel headers"
+#error "define VERISPEC_ISA_NS (avx512, avx2 or portable) before including kernel headers"
 #endif
 
 #if defined(__AVX512F__)

@@ -18,7 +18,7 @@ def cpu_features() -> list[str]:
     """Instruction-set extensions of this CPU that kernels know of."""
 
 def available_isas() -> list[str]:
-    """Instruction sets the kernels can use here, best first: of ``amx``, ``avx512``, ``avx2``, ``portable``."""
+    """Instruction sets the kernels can use here, best first: of ``avx512``, ``avx2``, ``portable``."""
 
 def resolve_isa(name: str | None = None) -> str:
     """``name``, or what VERISPEC_ISA names, or the best of this CPU. ValueError when it is not available."""
