@@ -16,12 +16,14 @@ if TYPE_CHECKING:
         ContextOverflowError,
         DrafterFaultError,
         FetchError,
+        GrammarError,
         MemoryLimitError,
         OptionError,
         ReceiptError,
         UnsupportedError,
         VerispecError,
     )
+    from verispec.text.grammar import Grammar
 
 __version__ = "0.1.0"
 
@@ -34,6 +36,8 @@ __all__ = [
     "DrafterFaultError",
     "FetchError",
     "Generation",
+    "Grammar",
+    "GrammarError",
     "MemoryLimitError",
     "Model",
     "OptionError",
@@ -48,6 +52,7 @@ _HOMES = {
     "verispec.engine.generation": ("Generation",),
     "verispec.engine.loading": ("load",),
     "verispec.engine.model": ("Model",),
+    "verispec.text.grammar": ("Grammar",),
 }
 
 

@@ -173,7 +173,7 @@ def _ordered(settings: Mapping[str, Any], low: opt.Option, high: opt.Option) -> 
 def _known(name: str) -> opt.Option:
     option = _KNOWN.get(name)
     if option is None:
-        raise OptionError(f"{name}: no such speculation option{_hint(name, _KNOWN)}")
+        raise OptionError(f"{name}: no such speculation option{_hint(name, ['spec_mode', *_KNOWN])}")
     return option
 
 

@@ -25,7 +25,7 @@ def check_chat(request: ChatRequest, bounds: RequestBounds) -> None:
     if request.top_logprobs is not None and not request.logprobs:
         raise _misplaced("top_logprobs", "only beside logprobs true")
     if request.max_tokens is not None and request.max_completion_tokens not in (None, request.max_tokens):
-        raise _misplaced("max_tokens", "the older name of max_completion_tokens; give one of them")
+        raise _misplaced("max_tokens", "nothing beside max_completion_tokens, whose older name it is")
     formatted = request.response_format is not None and request.response_format.type != "text"
     if request.grammar is not None and formatted:
         raise _misplaced("grammar", "not beside a response_format of JSON; give one of them")

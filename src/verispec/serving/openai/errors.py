@@ -117,10 +117,17 @@ def _cancelled(error: RequestCancelledError, message: str, param: str | None) ->
     return RequestError(message, "cancelled", status=CLIENT_LEFT)
 
 
+def _unsupported(error: UnsupportedError, message: str, param: str | None) -> RequestError:
+    """A strategy that cannot run names itself as ``spec_mode NAME``."""
+    if message.startswith("spec_mode "):
+        param = "spec_mode"
+    return RequestError(message, error.code, param=param)
+
+
 _ANSWERS: tuple[tuple[type[VerispecError], Callable[[Any, str, str | None], RequestError]], ...] = (
     (GrammarError, lambda _, message, param: RequestError(message, "invalid_grammar", param=param)),
     (OptionError, lambda _, message, param: RequestError(message, "invalid_value", param=param)),
-    (UnsupportedError, lambda error, message, param: RequestError(message, error.code, param=param)),
+    (UnsupportedError, _unsupported),
     (
         ContextOverflowError,
         lambda _, message, param: RequestError(message, "context_length_exceeded", param=param),
