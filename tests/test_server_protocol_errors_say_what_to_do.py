@@ -55,7 +55,7 @@ def error_of(response: Any, status: int) -> dict[str, Any]:
         (OptionError("top_k: expected an integer, found 'x'"), 400, "top_k", "invalid_value"),
         (OptionError("prompt: expected at least one token"), 400, "messages", "invalid_value"),
         (GrammarError("ebnf: expected a rule start, found none"), 400, "grammar", "invalid_grammar"),
-        (UnsupportedError("no-such-head", "spec_mode mtp: no head"), 400, None, "no-such-head"),
+        (UnsupportedError("no-such-head", "spec_mode mtp: no head"), 400, "spec_mode", "no-such-head"),
         (ContextOverflowError("prompt: too long"), 400, "messages", "context_length_exceeded"),
         (QueueFullError(5, 2.3), 429, None, "queue_full"),
         (DrainingError("the engine is shutting down"), 503, None, "shutting_down"),
