@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,20 @@ def test_stop_strings_end_the_answer(capsys: pytest.CaptureFixture[str], expecte
     assert report["finish_reason"] == "stop"
     assert report["stop_string"] == stop
     assert report["text"] == expected.text[: expected.text.index(stop)]
+
+
+def test_a_model_cannot_command_the_terminal_and_a_pipe_gets_its_text(
+    capsys: pytest.CaptureFixture[str], smollm2: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (escape,) = smollm2.encode("\x1b")
+    config = tmp_path / "options.toml"
+    config.write_text(f"[logit_bias]\n{escape} = 1000.0\n")
+    run = [*RUN, "--max-tokens", "2", "--config", str(config)]
+    assert main(run) == 0
+    assert capsys.readouterr().out == "\x1b\x1b\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(run) == 0
+    assert capsys.readouterr().out == "\\x1b\\x1b\n"
 
 
 def test_capabilities_is_the_matrix_with_reasons(capsys: pytest.CaptureFixture[str]) -> None:

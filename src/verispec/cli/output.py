@@ -35,6 +35,11 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
+def printable_text(text: str) -> str:
+    """Text that a model wrote, unable to command the terminal; lines and tabs stay."""
+    return "".join(one if one in "\n\t" else printable(one) for one in text)
+
+
 def size_text(count: int) -> str:
     """Bytes for people: 98.4 MB, decimal units."""
     if count < 1000:

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from verispec.cli.output import printable
+from verispec.cli.output import printable, printable_text
 from verispec.errors import OptionError, VerispecError
 
 CONNECT_SECONDS = 10.0
@@ -117,11 +117,6 @@ def show_answer(conversation: RemoteConversation, text: str) -> str:
         return "an empty answer"
     ended = time.perf_counter()
     return f"{pieces} pieces in {ended - started:.2f} s, the first after {first - started:.2f} s, {conversation.model}"
-
-
-def printable_text(text: str) -> str:
-    """Text from a server that cannot command the terminal; lines and tabs stay."""
-    return "".join(one if one in "\n\t" else printable(one) for one in text)
 
 
 def _pieces(response: httpx.Response) -> Iterator[str]:

@@ -10,16 +10,21 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from verispec.cli.output import printable_text
 from verispec.engine.completion import Completion
 from verispec.engine.generation import Generation
 
 
 def show(generation: Generation, quiet: bool = False) -> Completion:
-    """Prints text as it becomes certain. Ctrl-C ends the answer between two passes; what was written stays."""
+    """Prints text as it becomes certain. Ctrl-C ends the answer between two passes; what was written stays.
+
+    A terminal gets it with control characters escaped, a pipe or a file as the model wrote it.
+    """
+    terminal = sys.stdout.isatty()
     with _interrupt_cancels(generation):
         for chunk in generation:
             if not quiet and chunk.text:
-                sys.stdout.write(chunk.text)
+                sys.stdout.write(printable_text(chunk.text) if terminal else chunk.text)
                 sys.stdout.flush()
         if not quiet:
             sys.stdout.write("\n")
