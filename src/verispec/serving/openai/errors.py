@@ -120,7 +120,7 @@ def _cancelled(error: RequestCancelledError, message: str, param: str | None) ->
 def _unsupported(error: UnsupportedError, message: str, param: str | None) -> RequestError:
     """A strategy that cannot run names itself as ``spec_mode NAME``."""
     if message.startswith("spec_mode "):
-        param = "spec_mode"
+        param, message = "spec_mode", message.replace("spec_mode ", "spec_mode: ", 1)
     return RequestError(message, error.code, param=param)
 
 
