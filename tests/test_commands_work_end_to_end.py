@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ from typing import Any
 import pytest
 
 from verispec.cli import main
-from verispec.engine.completion import Completion
+from verispec.engine.completion import Chunk, Completion
+from verispec.engine.generation import Generation
 from verispec.engine.model import Model
 
 MODEL = "smollm2-135m"
@@ -247,6 +250,9 @@ def test_a_file_that_means_nothing_is_refused(
         (["--spec-mode", "suffix", "--spec-mtp-recurrent-snapshots", "7"], "not read by spec_mode suffix"),
         (["--temperature", "-1"], "temperature: expected 0 to 100"),
         (["--include-text"], "include-text: not read without --receipt"),
+        (["--receipt", "/no/such/folder/r.json"], "receipt: /no/such/folder/r.json: expected a folder"),
+        (["--receipt", "/dev/null"], "receipt: expected a file, found something else at /dev/null"),
+        (["--logprobs", "2"], "logprobs: shown only with --json"),
         (["--ctx", "0"], "ctx: expected 1 to"),
         (["--ctx", "5"], "expected fewer than 5 tokens (the context)"),
         (["--backend", "abacus"], "backend: expected one of native, transformers"),
@@ -254,6 +260,34 @@ def test_a_file_that_means_nothing_is_refused(
 )
 def test_run_refuses_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
     assert says in refusal(capsys, [*RUN, *arguments])
+
+
+def test_run_without_a_prompt_reads_one(
+    capsys: pytest.CaptureFixture[str], expected: Completion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ["run", MODEL, "--raw", *SHORT, "--max-tokens", "6"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(PROMPT))
+    assert answer(capsys, run)["tokens"] == list(expected.tokens)
+    assert "prompt: expected text, found nothing" in refusal(capsys, run)  # it is read up
+
+
+def test_an_interrupted_answer_keeps_its_receipt_and_is_status_130(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipt = tmp_path / "r.json"
+    more = Generation.__next__
+
+    def interrupted(generation: Generation) -> Chunk:
+        chunk = more(generation)
+        signal.raise_signal(signal.SIGINT)
+        return chunk
+
+    monkeypatch.setattr(Generation, "__next__", interrupted)
+    assert main([*RUN, "--max-tokens", "100", "--receipt", str(receipt)]) == 130
+    printed = capsys.readouterr()
+    assert printed.out.strip()
+    assert "finish cancelled" in printed.err
+    assert json.loads(receipt.read_bytes())["body"]["replayed"]["output"]["finish_reason"] == "cancelled"
 
 
 def test_conformance_prints_its_checks(

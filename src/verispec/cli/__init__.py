@@ -25,11 +25,10 @@ from verispec.cli import (
     serve,
     verify,
 )
-from verispec.cli.output import print_error
+from verispec.cli.output import INTERRUPTED, print_error
 from verispec.errors import VerispecError
 
 FAILED = 2
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="verispec",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from verispec.cli import generation_options as flags
-from verispec.cli.output import JsonOption, print_json
+from verispec.cli.output import INTERRUPTED, JsonOption, print_json
+from verispec.cli.receipt_file import check_receipt_path
 
 if TYPE_CHECKING:
     from verispec.engine.completion import Completion
@@ -43,6 +44,7 @@ def command(
     from verispec.cli.streaming import completion_dict, show
     from verispec.engine.loading import load
 
+    check_receipt_path(receipt)
     if model in CATALOG and not Store().has_named(model):
         fetch(model)
     with load(model, threads=threads) as loaded:
@@ -53,6 +55,8 @@ def command(
             if not as_json:
                 typer.secho(f"\n--- spec_mode {mode}", bold=True)
             answers[mode] = show(loaded.stream(asked, max_tokens=max_tokens, spec_mode=mode), quiet=as_json)
+            if answers[mode].finish_reason == "cancelled":  # half an answer compares with nothing
+                raise typer.Exit(INTERRUPTED)
         off, on = answers["off"], answers[spec_mode]
         loaded.receipt(on, include_text=True).write(receipt)
     identical = (off.tokens, off.text, off.finish_reason) == (on.tokens, on.text, on.finish_reason)

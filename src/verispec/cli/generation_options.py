@@ -41,7 +41,10 @@ RepetitionOption = Annotated[float | None, typer.Option("--repetition-penalty")]
 PresenceOption = Annotated[float | None, typer.Option("--presence-penalty")]
 FrequencyOption = Annotated[float | None, typer.Option("--frequency-penalty")]
 LogprobsOption = Annotated[
-    int | None, typer.Option("--logprobs", help="Report log-probabilities with this many alternatives.")
+    int | None,
+    typer.Option(
+        "--logprobs", help="Report log-probabilities with this many alternatives (run: with --json)."
+    ),
 ]
 StopOption = Annotated[
     list[str] | None, typer.Option("--stop", help="Stop string; may be given several times.")

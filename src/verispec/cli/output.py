@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+INTERRUPTED = 130
+"""The exit status after Ctrl-C."""
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from verispec.cli import generation_options as flags
-from verispec.cli.output import JsonOption, print_json
+from verispec.cli.output import INTERRUPTED, JsonOption, print_json
+from verispec.cli.receipt_file import check_receipt_path
 from verispec.errors import OptionError
 
 
@@ -57,11 +58,25 @@ def command(
     options |= flags.grammar_options(grammar, json_schema)
     if include_text and receipt is None:
         raise OptionError("include-text: not read without --receipt FILE")
-    text = prompt if prompt is not None else sys.stdin.read()
+    if receipt is not None:
+        check_receipt_path(receipt)
+    if options.get("logprobs") is not None and not as_json and receipt is None:
+        raise OptionError("logprobs: shown only with --json")
+    text = prompt if prompt is not None else read_prompt()
     answer(model, text, raw, loading, options, receipt, include_text, as_json)
 
 
 _OWN = {"model", "prompt", "raw", "grammar", "json_schema", "config", "receipt", "include_text", "as_json"}
+
+
+def read_prompt() -> str:
+    """The prompt from standard input. Raises OptionError when there is none."""
+    if sys.stdin.isatty():
+        typer.secho("reading the prompt from standard input; Ctrl-D ends it", dim=True, err=True)
+    text = sys.stdin.read()
+    if not text:
+        raise OptionError("prompt: expected text, found nothing")
+    return text
 
 
 def answer(
@@ -74,7 +89,10 @@ def answer(
     include_text: bool,
     as_json: bool,
 ) -> None:
-    """Loads the model, shows its answer as it is written, and writes the receipt where one is wanted."""
+    """Loads the model, shows its answer as it is written, and writes the receipt where one is wanted.
+
+    After Ctrl-C that is as much as there is of the answer; the exit status then says so.
+    """
     from verispec.cli.streaming import completion_dict, show, summary
     from verispec.engine.loading import load
 
@@ -88,7 +106,9 @@ def answer(
             written = str(receipt)
         if as_json:
             print_json({**completion_dict(completion), "receipt": written})
-            return
-        typer.secho(summary(completion), dim=True, err=True)
-        if written:
-            typer.secho(f"receipt: {written}", dim=True, err=True)
+        else:
+            typer.secho(summary(completion), dim=True, err=True)
+            if written:
+                typer.secho(f"receipt: {written}", dim=True, err=True)
+        if completion.finish_reason == "cancelled":
+            raise typer.Exit(INTERRUPTED)
