@@ -290,6 +290,23 @@ def test_an_interrupted_answer_keeps_its_receipt_and_is_status_130(
     assert json.loads(receipt.read_bytes())["body"]["replayed"]["output"]["finish_reason"] == "cancelled"
 
 
+@pytest.mark.parametrize(
+    ("flag", "content", "says"),
+    [
+        ("--grammar", "root ::= (", "FILE: ebnf: "),
+        ("--json-schema", "[1]", "FILE: json_schema: expected an object, found list"),
+        ("--json-schema", "{\n oops", "FILE: expected JSON, found at line 2 column 2: "),
+        ("--json-schema", "[" * 200_000, "FILE: expected JSON of a reasonable size"),
+    ],
+)
+def test_what_is_wrong_with_a_grammar_is_said_with_its_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, flag: str, content: str, says: str
+) -> None:
+    file = tmp_path / "grammar.txt"
+    file.write_text(content)
+    assert says.replace("FILE", str(file)) in refusal(capsys, [*RUN, flag, str(file)])
+
+
 def test_conformance_prints_its_checks(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from verispec.cli.text_file import read_text
-from verispec.errors import OptionError
+from verispec.cli.text_file import read_json, read_text
+from verispec.errors import GrammarError, OptionError
 
 ModelArgument = Annotated[
     str,
@@ -42,9 +42,7 @@ PresenceOption = Annotated[float | None, typer.Option("--presence-penalty")]
 FrequencyOption = Annotated[float | None, typer.Option("--frequency-penalty")]
 LogprobsOption = Annotated[
     int | None,
-    typer.Option(
-        "--logprobs", help="Report log-probabilities with this many alternatives (run: with --json)."
-    ),
+    typer.Option("--logprobs", help="Report log-probabilities with this many alternatives."),
 ]
 StopOption = Annotated[
     list[str] | None, typer.Option("--stop", help="Stop string; may be given several times.")
@@ -101,15 +99,25 @@ def grammar_options(grammar: Path | None, json_schema: Path | None) -> dict[str,
     if grammar is not None:
         from verispec.text.grammar import Grammar
 
-        return {"grammar": Grammar.ebnf(read_text(grammar))}
+        text = read_text(grammar)
+        with _naming(grammar):
+            return {"grammar": Grammar.ebnf(text)}
     if json_schema is not None:
         from verispec.text.grammar import Grammar
 
-        try:
-            return {"grammar": Grammar.json_schema(json.loads(read_text(json_schema)))}
-        except ValueError as error:
-            raise OptionError(f"{json_schema}: expected JSON, found {error}") from error
+        schema = read_json(json_schema)
+        with _naming(json_schema):
+            return {"grammar": Grammar.json_schema(schema)}
     return {}
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """What is wrong with a grammar is said with the name of its file."""
+    try:
+        yield
+    except GrammarError as error:
+        raise GrammarError(f"{path}: {error}") from error
 
 
 def read_config(path: Path) -> dict[str, Any]:

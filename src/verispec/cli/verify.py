@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.output import JsonOption, print_json
-from verispec.cli.text_file import read_text
+from verispec.cli.text_file import read_json, read_text
 from verispec.errors import OptionError
 
 if TYPE_CHECKING:
@@ -85,13 +84,7 @@ def _load_target(
 def _read_prompt(path: Path | None) -> Any:
     if path is None:
         return None
-    text = read_text(path)
-    if path.suffix != ".json":
-        return text
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise OptionError(f"{path}: expected JSON, found {error}") from error
+    return read_json(path) if path.suffix == ".json" else read_text(path)
 
 
 def _read_key(text: str | None) -> bytes | None:
