@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import verispec
 from gguf_bytes import GgufBytes, tensor
 from tiny_llama import tiny_llama
 from verispec.cli import main, models
@@ -24,6 +25,11 @@ def tiny(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.gguf"
     path.write_bytes(tiny_llama())
     return path
+
+
+def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"verispec {verispec.__version__}\n"
 
 
 def test_models_lists_what_can_be_pulled(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,13 @@ def test_run_writes_the_answer_and_says_how_it_went(
         assert part in printed.err
 
 
+def test_one_pass_has_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    run = [*RUN, "--max-tokens", "1"]
+    assert main(run) == 0
+    assert capsys.readouterr().err.startswith("1 token, 1 target passes, ")
+    assert answer(capsys, run)["timings"]["tokens_per_second"] is None
+
+
 def test_run_receipt_and_verify(
     capsys: pytest.CaptureFixture[str], expected: Completion, tmp_path: Path
 ) -> None:
@@ -73,6 +80,10 @@ def test_run_receipt_and_verify(
     right.write_text(PROMPT + "\n")
     verify = ["verify", str(receipt), "--threads", "2"]
     assert answer(capsys, verify, 1)["verdict"] == "prompt-required"
+    assert main(verify) == 1
+    assert "prompt-required: the receipt holds no prompt and none was given; give it with --prompt FILE" in (
+        capsys.readouterr().out
+    )
     assert answer(capsys, [*verify, "--prompt", str(wrong)], 1)["verdict"] == "prompt-required"
     verdict = answer(capsys, [*verify, "--prompt", str(right)])
     assert verdict == {
@@ -233,6 +244,7 @@ def test_a_flag_wins_over_the_file(
         ('spec_mode = "mtp"', "[adapter-not-built]"),
         ('spec_mode = "off"\nspec_draft_max = 3', "spec_draft_max: not read by spec_mode off"),
         ("max_tokens = ", "expected TOML"),
+        ("[server]\nport = 80", "options.toml: found a table [server]; keys stand at the top level"),
     ],
 )
 def test_a_file_that_means_nothing_is_refused(

@@ -7,9 +7,11 @@ VerispecError for whatever the user should read as one line, and ``typer.Exit(1)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+from verispec import __version__
 from verispec.cli import (
     bench,
     capabilities,
@@ -38,6 +40,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"verispec {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """What stands before a command."""
+
+
 app.command("pull")(pull.command)
 app.command("models")(models.command)
 app.command("inspect")(inspect.command)

@@ -70,14 +70,15 @@ def command(
 
 
 def _print_comparison(identical: bool, off: Completion, on: Completion, receipt: Path) -> None:
-    rates = off.timings.tokens_per_second, on.timings.tokens_per_second
+    from verispec.cli.streaming import rate
+
+    rates = rate(off), rate(on)
     typer.echo("")
     typer.secho(f"identical         {'yes' if identical else 'NO'}", bold=True)
     typer.echo(f"strategy          {on.strategy}")
-    typer.echo(
-        f"tokens/s          {rates[0]:.1f} off, {rates[1]:.1f} on"
-        + (f" ({rates[1] / rates[0]:.2f}x)" if rates[0] else "")
-    )
+    shown = ["not measured (one pass)" if one is None else f"{one:.1f}" for one in rates]
+    ratio = f" ({rates[1] / rates[0]:.2f}x)" if rates[0] and rates[1] else ""
+    typer.echo(f"tokens/s          {shown[0]} off, {shown[1]} on{ratio}")
     typer.echo(f"target passes     {off.passes} off, {on.passes} on, for {len(on.tokens)} tokens")
     typer.echo(
         f"accepted per pass {on.accepted_per_pass:.2f} of {on.drafted / max(on.passes, 1):.2f} drafted"

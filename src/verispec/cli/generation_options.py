@@ -126,6 +126,9 @@ def read_config(path: Path) -> dict[str, Any]:
         options = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise OptionError(f"{path}: expected TOML, found {error}") from error
+    for name, value in options.items():
+        if isinstance(value, dict) and name != "logit_bias":
+            raise OptionError(f"{path}: found a table [{name}]; keys stand at the top level")
     bias = options.get("logit_bias")
     if isinstance(bias, dict):  # TOML has no keys but text
         options["logit_bias"] = {int(key) if key.isdecimal() else key: value for key, value in bias.items()}

@@ -48,11 +48,17 @@ def _interrupt_cancels(generation: Generation) -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
 
 
+def rate(completion: Completion) -> float | None:
+    """Tokens a second behind the first pass; None when one pass wrote them all."""
+    return completion.timings.tokens_per_second if completion.passes > 1 else None
+
+
 def summary(completion: Completion) -> str:
     """One line: tokens, rate, passes, what was accepted, the strategy, and why the answer ended."""
+    written, measured = len(completion.tokens), rate(completion)
     parts = [
-        f"{len(completion.tokens)} tokens",
-        f"{completion.timings.tokens_per_second:.1f} tokens/s",
+        f"{written} token{'' if written == 1 else 's'}",
+        *(() if measured is None else (f"{measured:.1f} tokens/s",)),
         f"{completion.passes} target passes",
         f"{completion.accepted_per_pass:.2f} accepted a pass",
         f"strategy {completion.strategy}",
@@ -101,6 +107,6 @@ def completion_dict(completion: Completion) -> dict[str, Any]:
             "prompt_seconds": completion.timings.prompt,
             "draft_seconds": completion.timings.draft,
             "pass_seconds": completion.timings.passes,
-            "tokens_per_second": completion.timings.tokens_per_second,
+            "tokens_per_second": rate(completion),
         },
     }

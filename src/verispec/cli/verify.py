@@ -53,8 +53,9 @@ def command(
     if as_json:
         print_json(outcome.as_dict())
     else:
+        hint = "; give it with --prompt FILE" if outcome.verdict is Verdict.PROMPT_REQUIRED else ""
         where = f" (output token {outcome.position})" if outcome.position is not None else ""
-        typer.secho(f"{outcome.verdict}: {outcome.reason}{where}", bold=True)
+        typer.secho(f"{outcome.verdict}: {outcome.reason}{where}{hint}", bold=True)
         typer.echo(
             f"signature {outcome.signature}" + (f", by {outcome.signed_by}" if outcome.signed_by else "")
         )
