@@ -330,5 +330,6 @@ def test_conformance_prints_its_checks(
     assert [check["name"] for check in report["checks"]] == [
         "C1 row invariance",
         "C2 schedule invariance",
+        "C2 in company",
         "faults",
     ]
