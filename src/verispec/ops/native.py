@@ -89,7 +89,7 @@ class NativeOperations(Operations[int]):
         return None if name is None else self._weights.vectors[name]
 
 
-PROGRAMS_KEPT = 256
+PROGRAMS_KEPT = 64
 """Programs a model keeps; recording one takes milliseconds, and each some hundred kilobytes."""
 
 Graph = Callable[[NativeOperations, int, frozenset[int]], None]
