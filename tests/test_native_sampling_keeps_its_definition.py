@@ -9,7 +9,7 @@ from dataclasses import asdict
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sampling_restated as restated
@@ -46,6 +46,9 @@ def test_noise_is_the_published_function(seed: int, token: int) -> None:
     top_k=st.sampled_from([0, 1, 2, 7, 50, 1000]),
     top_p=st.sampled_from([1.0, 0.999, 0.9, 0.5, 1e-9]),
     min_p=st.sampled_from([0.0, 0.01, 0.2, 1.0]),
+)
+@example(  # two tokens of half the mass each, but for the 2e-9 that a third one has
+    seed=67, size=3, spread=2.0, quantum=1.0, temperature=0.05, top_k=0, top_p=0.5, min_p=0.0
 )
 def test_filters_and_temperature(
     seed: int,

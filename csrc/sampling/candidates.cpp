@@ -1,6 +1,7 @@
 #include "candidates.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "scalar_math.hpp"
@@ -70,8 +71,10 @@ namespace {
 
 // Splits `found` (logits within `depth` temperatures of the top) at the point where its order has gathered
 // `mass`: keeps the tokens before it, in no order. Returns false, and leaves `found` as it is, when all of it
-// has less. Tokens are weighed by bands of logits, and only the band that holds the point is sorted.
-bool keep_mass(std::vector<Candidate>& found, float top, double temperature, double depth, double mass) {
+// has less. Tokens are weighed by bands of logits, and only the band that holds the point is sorted. `margin`
+// becomes how far `mass` is from what the tokens before the point hold, and with the last of them, at least.
+bool keep_mass(std::vector<Candidate>& found, float top, double temperature, double depth, double mass,
+               double& margin) {
   constexpr int kBands = 256;
   const double scale = std::min(kBands / (depth * temperature), 1e30);
   const auto band = [&](const Candidate& candidate) {
@@ -84,30 +87,54 @@ bool keep_mass(std::vector<Candidate>& found, float top, double temperature, dou
   int last = 0;
   double gathered = 0.0;
   for (; last < kBands && gathered + masses[last] < mass; ++last) gathered += masses[last];
-  if (last == kBands) return false;
+  if (last == kBands) {
+    margin = std::min(margin, mass - gathered);
+    return false;
+  }
   const auto edge =
       std::partition(found.begin(), found.end(), [&](const Candidate& c) { return band(c) < last; });
   auto end = std::partition(edge, found.end(), [&](const Candidate& c) { return band(c) == last; });
   std::sort(edge, end, before);
   for (auto at = edge; at != end; ++at) {
+    margin = mass - gathered;
     gathered += weight(at->logit, top, temperature);
     if (gathered >= mass) end = at + 1;
   }
+  margin = std::min(margin, std::abs(gathered - mass));
   found.erase(end, found.end());
   return true;
+}
+
+// What the single-precision sum may be off by, as a share of it.
+constexpr double kSumError = 1e-5;
+
+// The same sum in double precision.
+double exact_sum_of_weights(const LogitRow& row, double temperature) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < row.size; ++i) sum += weight(row.logits[i], row.top, temperature);
+  return sum;
+}
+
+std::vector<Candidate> tokens_with_mass(const LogitRow& row, double temperature, double mass,
+                                        double& margin) {
+  // Few tokens hold most of the mass as a rule: look further down only when they do not.
+  std::vector<Candidate> found;
+  for (double depth : {3.0, 6.0, 12.0, 32.0}) {
+    found = tokens_at_least(row, static_cast<double>(row.top) - depth * temperature);
+    if (keep_mass(found, row.top, temperature, depth, mass, margin)) return found;
+  }
+  return tokens_at_least(row, kLowest);
 }
 
 }  // namespace
 
 std::vector<Candidate> nucleus(const LogitRow& row, double temperature, double share) {
   const double mass = share * sum_of_weights(row, temperature);
-  // Few tokens hold most of the mass as a rule: look further down only when they do not.
-  std::vector<Candidate> found;
-  for (double depth : {3.0, 6.0, 12.0, 32.0}) {
-    found = tokens_at_least(row, static_cast<double>(row.top) - depth * temperature);
-    if (keep_mass(found, row.top, temperature, depth, mass)) return found;
-  }
-  return tokens_at_least(row, kLowest);
+  double margin = std::numeric_limits<double>::infinity();
+  std::vector<Candidate> found = tokens_with_mass(row, temperature, mass, margin);
+  if (margin > kSumError * mass) return found;
+  // Equal logits can put the mass just where a token ends: then every bit of the sum counts.
+  return tokens_with_mass(row, temperature, share * exact_sum_of_weights(row, temperature), margin);
 }
 
 void cut_to_nucleus(std::vector<Candidate>& ordered, float top, double temperature, double share) {
