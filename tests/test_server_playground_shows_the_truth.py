@@ -292,10 +292,12 @@ def test_it_fits_a_phone_and_is_used_by_keyboard_alone(browser: Browser, server:
     with browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True) as context:
         page = context.new_page()
         page.goto(server.url)
+        expect(page.locator("#server")).to_contain_text("smollm2-135m")
         page.get_by_label("Message").focus()
         page.keyboard.type("Hello")
         page.get_by_label("Most tokens").fill("6")
-        page.get_by_label("Message").press("Enter")
+        with page.expect_response("**/v1/chat/completions"):
+            page.get_by_label("Message").press("Enter")
         finished(page)
         assert spans(page)
         width = page.evaluate("document.documentElement.scrollWidth")
