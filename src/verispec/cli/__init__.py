@@ -20,6 +20,7 @@ from verispec.cli import (
     corpus,
     demo,
     inspect,
+    lab,
     models,
     parity,
     pull,
@@ -70,6 +71,7 @@ app.command("parity")(parity.command)
 app.command("corpus")(corpus.command)
 app.command("conformance")(conformance.command)
 app.add_typer(bench.app)
+app.add_typer(lab.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

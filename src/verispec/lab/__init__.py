@@ -1,0 +1,1 @@
+"""The lab: strict measurements and honest decisions about any engine."""
