@@ -8,13 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from verispec.ops.contract import AttentionSpec, RopeSpec
-from verispec.ops.reference import (
-    Cache,
-    Matrix,
-    PassInputs,
-    ReferenceOperations,
-    quantise_activations,
-)
+from verispec.ops.reference import Cache, PassInputs, ReferenceOperations
+from verispec.ops.reference_arrays import Matrix, quantise_activations
 
 RANDOM = np.random.default_rng(11)
 

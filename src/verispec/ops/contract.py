@@ -66,6 +66,42 @@ class AttentionSpec:
     """Keys visible to a row, its own included; 0 means all."""
     softcap: float = 0.0
     """Scores become softcap * tanh(score / softcap); 0 means none."""
+    first: int = 0
+    """Positions below it hold nothing and are never seen."""
+
+
+@dataclass(frozen=True)
+class ConvolutionSpec:
+    """One layer's causal depthwise convolution over the last ``kernel`` inputs of every channel."""
+
+    layer: int
+    channels: int
+    kernel: int
+
+
+@dataclass(frozen=True)
+class DeltaSpec:
+    """One layer's gated delta rule: ``value_heads`` states of ``[key_dim, value_dim]`` float32 each.
+
+    Value head j reads the query and key of head ``j % key_heads``, the order of GGUF files.
+    """
+
+    layer: int
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    epsilon: float
+    """Of the L2 norms of queries and keys: ``x * rsqrt(sum(x^2) + epsilon)``."""
+
+    @property
+    def key_width(self) -> int:
+        """Columns of all queries, and of all keys."""
+        return self.key_heads * self.key_dim
+
+    @property
+    def value_width(self) -> int:
+        return self.value_heads * self.value_dim
 
 
 class Operations(ABC, Generic[Tensor]):
@@ -78,6 +114,10 @@ class Operations(ABC, Generic[Tensor]):
 
         Rows are independent by nature.
         """
+
+    @abstractmethod
+    def hidden_input(self, width: int) -> Tensor:
+        """``[R, width]``: the hidden states given to the pass with its rows, one a row, as they are."""
 
     @abstractmethod
     def linear(
@@ -116,10 +156,78 @@ class Operations(ABC, Generic[Tensor]):
 
         q is ``[R, heads * head_dim]``, k and v ``[R, kv_heads * head_dim]``. K and V are rounded to float16
         before any use, this pass's included. A row at position p sees the keys of its own sequence at
-        positions max(0, p - window + 1) .. p. Rule: online softmax over key blocks aligned by absolute
+        positions max(first, p - window + 1) .. p. Rule: online softmax over key blocks aligned by absolute
         position, in ascending order; masked keys take no part, not even as zeros; a chain's rows are stored
         before any is attended.
         """
+
+    @abstractmethod
+    def convolution(self, x: Tensor, weight: str, spec: ConvolutionSpec) -> Tensor:
+        """Causal depthwise convolution over the sequence, then SiLU: ``[R, channels]``.
+
+        Column c of the row at position p is ``silu(sum of weight[c, i] * x[p - kernel + 1 + i, c])`` over i in 0 ..
+        kernel - 1 (oldest tap first, no bias); what lies before the sequence is 0. ``weight`` is ``[channels,
+        kernel]``. The state that a row leaves behind is its last kernel - 1 inputs. Rule: the products of a row are
+        added in tap order, whether an input came with this pass or from the state.
+        """
+
+    @abstractmethod
+    def delta_rule(
+        self, qkv: Tensor, beta: Tensor, alpha: Tensor, decay: str, dt_bias: str, spec: DeltaSpec
+    ) -> Tensor:
+        """The gated delta rule (Yang et al., "Gated Delta Networks"): ``[R, value_heads * value_dim]``.
+
+        qkv is ``[R, 2 * key_heads * key_dim + value_heads * value_dim]``, beta and alpha ``[R, value_heads]`` as
+        projected; ``decay`` holds -exp(A_log) and ``dt_bias`` its addend, one value a value head. Queries and keys
+        are L2-normalised per head and queries multiplied by ``key_dim ** -0.5``. Per value head, with its state
+        S ``[key_dim, value_dim]`` (zeros before position 0), ``b = sigmoid(beta)`` and
+        ``a = exp(decay * softplus(alpha + dt_bias))``::
+
+            S <- S * a;  S <- S + k (b (v - S^T k))^T;  result = S^T q
+
+        Rule: a prompt too is taken row by row, so a row's operations are the same in any company; S is float32
+        between rows, its sums over key_dim run in ascending order, and value columns are independent.
+        """
+
+    @abstractmethod
+    def sigmoid_gate(self, x: Tensor, gate: Tensor) -> Tensor:
+        """``x`` (``[R, width]``) with column c times ``sigmoid(gate[c // (width / gates)])``; gate is ``[R, gates]``.
+
+        ``gates`` divides the width.
+        """
+
+    @abstractmethod
+    def split(self, x: Tensor, widths: Sequence[int], groups: int = 1) -> tuple[Tensor, ...]:
+        """Cuts each of ``groups`` equal parts of a row into ``widths``; piece i of every part together is result i.
+
+        Result i is ``[R, groups * widths[i]]``. The widths fill a part exactly.
+        """
+
+    @abstractmethod
+    def concat(self, parts: Sequence[Tensor]) -> Tensor:
+        """The parts' columns one after another."""
+
+    @abstractmethod
+    def route(self, logits: Tensor, used: int, normalise: bool) -> tuple[Tensor, Tensor]:
+        """The ``used`` experts with the greatest logits and the shares of their results, both ``[R, used]``.
+
+        Ids come in descending order of logits, the lowest id first on a tie, as whole numbers in float32. Shares
+        are the softmax over ALL of ``logits`` (``[R, experts]``), divided by the sum of the chosen ones when
+        ``normalise``. Rule: the softmax's and the chosen ones' sums run in a fixed order.
+        """
+
+    @abstractmethod
+    def expert_linear(self, x: Tensor, ids: Tensor, weight: str) -> Tensor:
+        """``linear`` by each row's own experts: ``[R, used * outputs]``, slot s by expert ``ids[:, s]``.
+
+        ``weight`` is ``[experts, outputs, inputs]``, x ``[R, inputs]`` (every slot reads it) or
+        ``[R, used * inputs]`` (slot s reads its own part). Rule: as ``linear``; rows that share an expert do not
+        change each other's sums.
+        """
+
+    @abstractmethod
+    def expert_sum(self, x: Tensor, shares: Tensor) -> Tensor:
+        """``[R, used * width]`` to ``[R, width]``: the slots times their shares, added by fma in slot order, from 0."""
 
     @abstractmethod
     def swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
@@ -143,7 +251,8 @@ class Operations(ABC, Generic[Tensor]):
 
     @abstractmethod
     def tap(self, x: Tensor, layer: int) -> None:
-        """Keeps ``x`` (``[R, width]``) as hidden state ``layer`` of the pass's result."""
+        """Keeps ``x`` (``[R, width]``, or ``[H, width]`` after ``select_outputs``) as hidden state ``layer`` of the
+        pass's result, with as many rows as ``x`` has."""
 
     @abstractmethod
     def output_head(self, x: Tensor, weight: str, softcap: float = 0.0, bias: str | None = None) -> None:

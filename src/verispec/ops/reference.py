@@ -8,73 +8,50 @@ row sees) is done exactly here too, so that the tolerances can be tight.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from verispec.ops.contract import QUANT_BLOCK, AttentionSpec, Operations, RopeSpec
-
-Array = npt.NDArray[np.float32]
+from verispec.ops.contract import AttentionSpec, ConvolutionSpec, DeltaSpec, Operations, RopeSpec
+from verispec.ops.reference_arrays import Array, Matrix, Weights, narrow, rounded_activations
+from verispec.ops.reference_experts import chosen_experts, expert_shares
+from verispec.ops.reference_recurrent import convolve, delta_step, sigmoid
 
 HEAD_CHUNK = 8192
 """Output rows of a matrix held in float64 at a time."""
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """A dequantised weight ``[outputs, inputs]``; ``quantised`` says whether it meets rounded activations."""
-
-    values: Array
-    quantised: bool
-
-
-Weights = Mapping[str, Matrix]
-"""Every weight by name; vectors (norms, biases) are matrices of one row."""
-
-
 @dataclass
 class Cache:
-    """Keys and values of every layer and sequence slot by position.
+    """What every layer and sequence slot keeps, by position: keys and values, inputs of convolutions, and the
+    delta rule's state AFTER the position, so that a pass may go back to any of them.
 
-    ``dtype`` is float16 by the contract; comparisons with peers that keep float32 set it to that.
+    ``dtype``, of keys and values, is float16 by the contract; comparisons with peers that keep float32 set it
+    to that.
     """
 
     keys: dict[tuple[int, int, int], npt.NDArray[np.floating]] = field(default_factory=dict)
     values: dict[tuple[int, int, int], npt.NDArray[np.floating]] = field(default_factory=dict)
+    convolved: dict[tuple[int, int, int], Array] = field(default_factory=dict)
+    states: dict[tuple[int, int, int], Array] = field(default_factory=dict)
     dtype: type[np.floating] = np.float16
 
 
 @dataclass(frozen=True)
 class PassInputs:
-    """What one pass evaluates: token, position and slot of each row, and the rows whose output is wanted."""
+    """What one pass evaluates: token, position and slot of each row, the rows whose output is wanted, and the
+    hidden state each row brings when the graph asks for one (``[rows, width]``).
+
+    Rows of one sequence stand in order of position.
+    """
 
     tokens: Sequence[int]
     positions: Sequence[int]
     slots: Sequence[int]
     outputs: Sequence[int]
-
-
-def narrow(wide: npt.NDArray[np.float64]) -> Array:
-    """The float32 nearest to each value."""
-    return wide.astype(np.float32)
-
-
-def quantise_activations(x: Array) -> tuple[npt.NDArray[np.int8], Array]:
-    """Int8 values ``[rows, k]`` and scales ``[rows, k / 32]`` of activations ``[rows, k]`` by the contract's
-    rule."""
-    blocks = x.reshape(x.shape[0], -1, QUANT_BLOCK)
-    amax = np.abs(blocks).max(axis=2)
-    inverse = np.divide(np.float32(127), amax, out=np.zeros_like(amax), where=amax != 0)
-    values = np.rint(blocks * inverse[:, :, None]).astype(np.int8)
-    return values.reshape(x.shape), amax / np.float32(127)
-
-
-def rounded_activations(x: Array) -> npt.NDArray[np.float64]:
-    """Activations as a quantised weight sees them: int8 values times their block's scale."""
-    values, scales = quantise_activations(x)
-    return values.astype(np.float64) * np.repeat(scales.astype(np.float64), QUANT_BLOCK, axis=1)
+    hidden: Array | None = None
 
 
 def rotation(spec: RopeSpec, positions: Sequence[int]) -> tuple[Array, Array]:
@@ -99,6 +76,14 @@ class ReferenceOperations(Operations[Array]):
         rows = self._weights[table].values[np.asarray(self._inputs.tokens, np.int64)]
         return rows * np.float32(scale)
 
+    def hidden_input(self, width: int) -> Array:
+        given = self._inputs.hidden
+        shape = (len(self._inputs.tokens), width)
+        if given is None or given.shape != shape:
+            found = "nothing" if given is None else f"shape {given.shape}"
+            raise ValueError(f"hidden states of the pass: expected shape {shape}, found {found}")
+        return given
+
     def linear(
         self, x: Array, weights: Sequence[str], biases: Sequence[str | None] = ()
     ) -> tuple[Array, ...]:
@@ -107,7 +92,7 @@ class ReferenceOperations(Operations[Array]):
 
     def _linear(self, x: Array, weight: str, bias: str | None) -> Array:
         matrix = self._weights[weight]
-        inputs = rounded_activations(x) if matrix.quantised else x.astype(np.float64)
+        inputs = self._seen(x, matrix)
         outputs = matrix.values.shape[0]
         result = np.empty((x.shape[0], outputs), np.float64)
         for begin in range(0, outputs, HEAD_CHUNK):
@@ -116,6 +101,10 @@ class ReferenceOperations(Operations[Array]):
         if bias is not None:
             result += self._weights[bias].values[0]
         return narrow(result)
+
+    def _seen(self, x: Array, matrix: Matrix) -> npt.NDArray[np.float64]:
+        """Activations as ``matrix`` meets them."""
+        return rounded_activations(x) if matrix.quantised else x.astype(np.float64)
 
     def rms_norm(self, x: Array, weight: str, epsilon: float, groups: int = 1) -> Array:
         parts = x.astype(np.float64).reshape(x.shape[0], groups, -1)
@@ -148,7 +137,7 @@ class ReferenceOperations(Operations[Array]):
 
     def _attend(self, q: Array, row: int, spec: AttentionSpec) -> Array:
         layer, slot, position = self._address(spec.layer, row)
-        oldest = max(0, position - spec.window + 1) if spec.window else 0
+        oldest = max(spec.first, position - spec.window + 1) if spec.window else spec.first
         seen = [(layer, slot, p) for p in range(oldest, position + 1)]
         keys = np.stack([self._cache.keys[a] for a in seen]).astype(np.float64)
         values = np.stack([self._cache.values[a] for a in seen]).astype(np.float64)
@@ -159,6 +148,62 @@ class ReferenceOperations(Operations[Array]):
         weights = np.exp(scores - scores.max(axis=2, keepdims=True))
         weights /= weights.sum(axis=2, keepdims=True)
         return narrow(np.einsum("hgk,khd->hgd", weights, values).reshape(-1))
+
+    def convolution(self, x: Array, weight: str, spec: ConvolutionSpec) -> Array:
+        taps = self._weights[weight].values
+        results = []
+        for row, entering in enumerate(x):
+            layer, slot, position = self._address(spec.layer, row)
+            self._cache.convolved[layer, slot, position] = entering.copy()
+            before = range(position - spec.kernel + 1, position + 1)
+            nothing = np.zeros(spec.channels, np.float32)
+            history = [self._cache.convolved[layer, slot, p] if p >= 0 else nothing for p in before]
+            results.append(convolve(history, taps))
+        return np.stack(results)
+
+    def delta_rule(
+        self, qkv: Array, beta: Array, alpha: Array, decay: str, dt_bias: str, spec: DeltaSpec
+    ) -> Array:
+        vectors = (self._weights[decay].values[0], self._weights[dt_bias].values[0])
+        results = []
+        for row in range(qkv.shape[0]):
+            layer, slot, position = self._address(spec.layer, row)
+            if position:
+                state = self._cache.states[layer, slot, position - 1]
+            else:
+                state = np.zeros((spec.value_heads, spec.key_dim, spec.value_dim), np.float32)
+            after, result = delta_step(state, qkv[row], beta[row], alpha[row], *vectors, spec)
+            self._cache.states[layer, slot, position] = after
+            results.append(result)
+        return np.stack(results)
+
+    def sigmoid_gate(self, x: Array, gate: Array) -> Array:
+        shares = sigmoid(gate.astype(np.float64))
+        return narrow(x.astype(np.float64) * np.repeat(shares, x.shape[1] // gate.shape[1], axis=1))
+
+    def split(self, x: Array, widths: Sequence[int], groups: int = 1) -> tuple[Array, ...]:
+        rows = x.shape[0]
+        pieces = np.split(x.reshape(rows, groups, sum(widths)), np.cumsum(widths)[:-1], axis=2)
+        return tuple(piece.reshape(rows, -1) for piece in pieces)
+
+    def concat(self, parts: Sequence[Array]) -> Array:
+        return np.concatenate(parts, axis=1)
+
+    def route(self, logits: Array, used: int, normalise: bool) -> tuple[Array, Array]:
+        ids = chosen_experts(logits, used)
+        return ids.astype(np.float32), expert_shares(logits, ids, normalise)
+
+    def expert_linear(self, x: Array, ids: Array, weight: str) -> Array:
+        matrix = self._weights[weight]
+        rows, used = ids.shape
+        inputs = self._seen(x, matrix).reshape(rows, -1, matrix.values.shape[2])
+        chosen = matrix.values[ids.astype(np.int64)].astype(np.float64)
+        slots = np.broadcast_to(inputs, (rows, used, inputs.shape[2]))
+        return narrow(np.einsum("rsi,rsoi->rso", slots, chosen).reshape(rows, -1))
+
+    def expert_sum(self, x: Array, shares: Array) -> Array:
+        slots = x.astype(np.float64).reshape(*shares.shape, -1)
+        return narrow(np.einsum("rsw,rs->rw", slots, shares.astype(np.float64)))
 
     def swiglu(self, gate: Array, up: Array) -> Array:
         wide = gate.astype(np.float64)

@@ -9,16 +9,17 @@ from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
 
 from verispec.artifacts.gguf import GgufFile
-from verispec.ops.reference import Matrix
+from verispec.ops.reference_arrays import Matrix
 
 
 def reference_matrix(file: GgufFile, name: str) -> Matrix:
-    """One tensor, float32 ``[rows, columns]``; a vector is one row."""
+    """One tensor, float32 ``[rows, columns]``; a vector is one row, experts' matrices keep three dimensions."""
     tensor = file.tensors[name]
     rows = int(np.prod(tensor.shape[:-1], dtype=np.int64))
     stored = file.data(name).reshape(rows, -1)
     values = dequantize(stored.view(storage_type(tensor.type.name)), GGMLQuantizationType[tensor.type.name])
-    return Matrix(values.astype(np.float32, copy=False).reshape(rows, -1), tensor.type.is_quantised)
+    shape = tensor.shape if len(tensor.shape) == 3 else (rows, -1)
+    return Matrix(values.astype(np.float32, copy=False).reshape(shape), tensor.type.is_quantised)
 
 
 def storage_type(type_name: str) -> np.dtype[np.generic]:
