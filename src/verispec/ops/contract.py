@@ -81,10 +81,7 @@ class ConvolutionSpec:
 
 @dataclass(frozen=True)
 class DeltaSpec:
-    """One layer's gated delta rule: ``value_heads`` states of ``[key_dim, value_dim]`` float32 each.
-
-    Value head j reads the query and key of head ``j % key_heads``, the order of GGUF files.
-    """
+    """One layer's gated delta rule: ``value_heads`` states of ``[key_dim, value_dim]`` float32 each."""
 
     layer: int
     key_heads: int
@@ -93,6 +90,9 @@ class DeltaSpec:
     value_dim: int
     epsilon: float
     """Of the L2 norms of queries and keys: ``x * rsqrt(sum(x^2) + epsilon)``."""
+    grouped: bool = False
+    """Value head j reads the query and key of head ``j // (value_heads / key_heads)`` when true (qwen3next
+    files), of head ``j % key_heads`` otherwise (qwen35 files, whose value heads are reordered)."""
 
     @property
     def key_width(self) -> int:
@@ -102,6 +102,12 @@ class DeltaSpec:
     @property
     def value_width(self) -> int:
         return self.value_heads * self.value_dim
+
+    @property
+    def key_head_of(self) -> tuple[int, ...]:
+        """The key head that each value head reads."""
+        heads, shared = range(self.value_heads), self.value_heads // self.key_heads
+        return tuple(j // shared if self.grouped else j % self.key_heads for j in heads)
 
 
 class Operations(ABC, Generic[Tensor]):

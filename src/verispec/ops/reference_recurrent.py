@@ -32,7 +32,7 @@ def delta_step(
     ``state`` is ``[value_heads, key_dim, value_dim]``, ``qkv`` one row, the rest one value a value head.
     """
     q, k, v = np.split(qkv.astype(np.float64), [spec.key_width, 2 * spec.key_width])
-    owners = np.arange(spec.value_heads) % spec.key_heads
+    owners = list(spec.key_head_of)
     q = normalised(q.reshape(spec.key_heads, -1), spec.epsilon)[owners] * spec.key_dim**-0.5
     k = normalised(k.reshape(spec.key_heads, -1), spec.epsilon)[owners]
     v = v.reshape(spec.value_heads, -1)
