@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from verispec import _native
-from verispec.ops.contract import AttentionSpec, Operations, RopeSpec
+from verispec.ops.contract import AttentionSpec, ConvolutionSpec, DeltaSpec, Operations, RopeSpec
 from verispec.ops.native_weights import NativeWeights
 
 
@@ -30,7 +30,8 @@ class Rotations:
 class NativeOperations(Operations[int]):
     """Records a graph into ``program``. Handles are the program's buffers.
 
-    ``cache`` holds one layer per layer index of the graph. ``weights`` holds every weight the graph names.
+    ``cache`` and ``states`` hold one layer per layer index of the graph; a graph without recurrent layers needs no
+    ``states``. ``weights`` holds every weight the graph names.
     """
 
     def __init__(
@@ -39,11 +40,16 @@ class NativeOperations(Operations[int]):
         weights: NativeWeights,
         cache: _native.KvCache,
         rotations: Rotations,
+        states: _native.StateCache | None = None,
     ) -> None:
         self._program = program
         self._weights = weights
         self._cache = cache
         self._rotations = rotations
+        self._states = states
+
+    def hidden_input(self, width: int) -> int:
+        return self._program.input(width)
 
     def embedding(self, table: str, scale: float) -> int:
         return self._program.embedding(self._weights.matrices[table], scale)
@@ -63,6 +69,45 @@ class NativeOperations(Operations[int]):
         return self._program.attention(
             q, k, v, self._cache, spec.layer, spec.heads, spec.scale, spec.window, spec.softcap
         )
+
+    def convolution(self, x: int, weight: str, spec: ConvolutionSpec) -> int:
+        matrix = self._weights.matrices[weight]
+        return self._program.convolution(x, matrix, self._recurrent(), spec.layer)
+
+    def delta_rule(self, qkv: int, beta: int, alpha: int, decay: str, dt_bias: str, spec: DeltaSpec) -> int:
+        return self._program.delta_rule(
+            qkv,
+            beta,
+            alpha,
+            self._weights.vectors[decay],
+            self._weights.vectors[dt_bias],
+            self._recurrent(),
+            spec.layer,
+            spec.key_heads,
+            spec.value_heads,
+            spec.key_dim,
+            spec.value_dim,
+            spec.epsilon,
+            spec.grouped,
+        )
+
+    def sigmoid_gate(self, x: int, gate: int) -> int:
+        return self._program.sigmoid_gate(x, gate)
+
+    def split(self, x: int, widths: Sequence[int], groups: int = 1) -> tuple[int, ...]:
+        return tuple(self._program.split(x, widths, groups))
+
+    def concat(self, parts: Sequence[int]) -> int:
+        return self._program.concat(parts)
+
+    def route(self, logits: int, used: int, normalise: bool) -> tuple[int, int]:
+        return self._program.route(logits, used, normalise)
+
+    def expert_linear(self, x: int, ids: int, weight: str) -> int:
+        return self._program.expert_linear(x, ids, self._weights.experts[weight])
+
+    def expert_sum(self, x: int, shares: int) -> int:
+        return self._program.expert_sum(x, shares)
 
     def swiglu(self, gate: int, up: int) -> int:
         return self._program.swiglu(gate, up)
@@ -84,6 +129,11 @@ class NativeOperations(Operations[int]):
 
     def output_head(self, x: int, weight: str, softcap: float = 0.0, bias: str | None = None) -> None:
         self._program.output_head(x, self._weights.matrices[weight], self._vector(bias), softcap)
+
+    def _recurrent(self) -> _native.StateCache:
+        if self._states is None:
+            raise ValueError("graph: expected no recurrent layer without a state cache, found one")
+        return self._states
 
     def _vector(self, name: str | None) -> _native.Vector | None:
         return None if name is None else self._weights.vectors[name]
@@ -108,7 +158,8 @@ class PassKind(NamedTuple):
 class NativePasses:
     """The programs of one model and cache: each kind of pass is recorded when it is first asked for.
 
-    They share a workspace, so results hold until the next run of any of them.
+    They share a workspace, so results hold until the next run of any of them. A ``workspace`` that is given may serve
+    other passes too, as long as none is given the results of another as its hidden input: those lie where it writes.
     """
 
     def __init__(
@@ -118,13 +169,16 @@ class NativePasses:
         cache: _native.KvCache,
         pool: _native.ThreadPool,
         isa: str | None = None,
+        states: _native.StateCache | None = None,
+        workspace: _native.Workspace | None = None,
     ) -> None:
         self._graph = graph
         self._weights = weights
         self._cache = cache
         self._pool = pool
         self._isa = _native.resolve_isa(isa)
-        self._workspace = _native.Workspace()
+        self._states = states
+        self._workspace = _native.Workspace() if workspace is None else workspace
         self._rotations = Rotations(cache.positions)
         self._programs: dict[PassKind, _native.Program] = {}
 
@@ -147,7 +201,7 @@ class NativePasses:
         program = _native.Program(
             self._pool, self._workspace, kind.rows, kind.outputs, kind.logits, self._isa
         )
-        operations = NativeOperations(program, self._weights, self._cache, self._rotations)
+        operations = NativeOperations(program, self._weights, self._cache, self._rotations, self._states)
         self._graph(operations, kind.outputs, kind.taps)
         program.finish()
         return program
