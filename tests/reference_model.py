@@ -11,7 +11,9 @@ import numpy as np
 from verispec.artifacts.gguf import GgufFile
 from verispec.models.decoder import Decoder, build_decoder
 from verispec.models.hyperparameters import read_hyperparameters
+from verispec.models.prediction import PredictionBlock, build_prediction
 from verispec.models.tensors import EMBEDDING, ROPE_FACTORS, check_tensors
+from verispec.ops.contract import AFTER_FINAL_NORM
 from verispec.ops.reference import Array, Cache, PassInputs, ReferenceOperations
 from verispec.ops.reference_weights import reference_weights
 
@@ -32,6 +34,10 @@ class ReferenceModel:
             self.weights = {name: replace(matrix, quantised=False) for name, matrix in self.weights.items()}
         factors = self.weights[ROPE_FACTORS].values[0].tolist() if ROPE_FACTORS in names else ()
         self.decoder: Decoder = build_decoder(self.hyperparameters, frozenset(names), factors)
+        blocks = range(self.hyperparameters.prediction_layers)
+        self.predictions: list[PredictionBlock] = [
+            build_prediction(self.hyperparameters, frozenset(names), index) for index in blocks
+        ]
         self.cache = Cache(dtype=np.float32 if as_peers else np.float16)
 
     def run(
@@ -47,6 +53,22 @@ class ReferenceModel:
         inputs = PassInputs(tokens, positions, [0] * len(tokens), wanted)
         operations = ReferenceOperations(self.weights, self.cache, inputs)
         self.decoder.run(operations, len(wanted), frozenset(taps))
+        return operations
+
+    def predict(
+        self,
+        tokens: Sequence[int],
+        hidden: Array,
+        start: int = 1,
+        outputs: Sequence[int] | None = None,
+        head: str | None = None,
+    ) -> ReferenceOperations:
+        """One pass of the first prediction block: ``hidden`` row i belongs to the position before ``tokens[i]``."""
+        wanted = range(len(tokens)) if outputs is None else outputs
+        positions = range(start, start + len(tokens))
+        inputs = PassInputs(tokens, positions, [0] * len(tokens), wanted, hidden)
+        operations = ReferenceOperations(self.weights, self.cache, inputs)
+        self.predictions[0].run(operations, len(wanted), frozenset({AFTER_FINAL_NORM}), head)
         return operations
 
     def logits(self, tokens: Sequence[int], start: int = 0, outputs: Sequence[int] | None = None) -> Array:

@@ -301,9 +301,11 @@ def random_tensor(name: str, shape: Shape, kind: str, seed: int) -> npt.NDArray[
     if kind.endswith("_K"):
         stored = matrix_bytes(kind, math.prod(shape[:-1]), shape[-1], seed)
         return stored.reshape(*shape[:-1], -1)
-    embeds = name in ("token_embd.weight", "output.weight") or "nextn.embed" in name or "head_head" in name
-    spread = 1.0 if embeds else 2.0 if "gate_inp" in name else 0.7
-    plain = random.normal(0, spread if name == "token_embd.weight" else spread / math.sqrt(shape[-1]), shape)
+    if name.endswith(("token_embd.weight", "embed_tokens.weight")):
+        spread = 0.3
+    else:
+        spread = (2.0 if "gate_inp" in name or "head" in name else 0.7) / math.sqrt(shape[-1])
+    plain = random.normal(0, spread, shape)
     if kind == "F32":
         return plain.astype(np.float32)
     if kind == "F16":

@@ -1,4 +1,4 @@
-"""The attention mixer: projections, norms of queries and keys, rotation, causal attention, output
+"""The attention mixer: projections, norms of queries and keys, rotation, causal attention, gate, output
 projection."""
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ def optional_bias(tensors: Set[str], layer: int, part: str) -> str | None:
 class AttentionMixer:
     """Grouped-query attention of one layer. Weights are named, never held."""
 
+    gated: bool
+    """The query projection gives each head its query, then a gate of the same width for its result."""
     spec: AttentionSpec
     rope: RopeSpec
     epsilon: float
@@ -35,13 +37,17 @@ class AttentionMixer:
         """What the layer adds to ``[rows, hidden_size]`` of normed input, before its output projection."""
         spec = self.spec
         q, k, v = ops.linear(x, self.projections, self.projection_biases)
+        gate = None
+        if self.gated:
+            q, gate = ops.split(q, (spec.head_dim, spec.head_dim), groups=spec.heads)
         if self.query_norm is not None:
             q = ops.rms_norm(q, self.query_norm, self.epsilon, groups=spec.heads)
         if self.key_norm is not None:
             k = ops.rms_norm(k, self.key_norm, self.epsilon, groups=spec.kv_heads)
         q = ops.rope(q, spec.heads, self.rope)
         k = ops.rope(k, spec.kv_heads, self.rope)
-        return ops.attention(q, k, v, spec)
+        mixed = ops.attention(q, k, v, spec)
+        return mixed if gate is None else ops.sigmoid_gate(mixed, gate)
 
     def project(self, ops: Operations[Tensor], mixed: Tensor) -> Tensor:
         """The output projection, row by row."""
@@ -49,13 +55,19 @@ class AttentionMixer:
         return projected
 
 
-def attention_mixer(model: Hyperparameters, layer: int, rope: RopeSpec, tensors: Set[str]) -> AttentionMixer:
-    """Layer ``layer``'s attention, with the biases that ``tensors`` (the file's names) hold."""
+def attention_mixer(
+    model: Hyperparameters, layer: int, rope: RopeSpec, tensors: Set[str], first: int = 0
+) -> AttentionMixer:
+    """Layer ``layer``'s attention, with the biases that ``tensors`` (the file's names) hold.
+
+    Its cache begins at position ``first``.
+    """
     parts = ("attn_q", "attn_k", "attn_v")
     q, k, v = (layer_tensor(layer, f"{part}.weight") for part in parts)
     q_bias, k_bias, v_bias = (optional_bias(tensors, layer, part) for part in parts)
     normed = model.family.qk_norm
     return AttentionMixer(
+        gated=model.family.hybrid,
         spec=AttentionSpec(
             layer=layer,
             heads=model.heads,
@@ -63,6 +75,7 @@ def attention_mixer(model: Hyperparameters, layer: int, rope: RopeSpec, tensors:
             head_dim=model.head_dim,
             scale=model.query_scale,
             window=model.windows[layer],
+            first=first,
         ),
         rope=rope,
         epsilon=model.norm_epsilon,

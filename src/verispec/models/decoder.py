@@ -1,51 +1,21 @@
 """The decoder graph: embedding, layers of mixer and feed-forward around a residual stream, norm, output head.
 
-Written once against the operation contract; Llama, Qwen 2, Qwen 3 and Gemma 3 differ only in the parts they
-are made of. A mixer is anything that gives each row something computed from its predecessors, a feed-forward
-anything that works row by row: other kinds join by satisfying the two protocols below.
+Written once against the operation contract; Llama, Qwen 2, Qwen 3, Gemma 3 and the Qwen3.5 hybrids differ
+only in the parts they are made of. A mixer is anything that gives each row something computed from its
+predecessors, a feed-forward anything that works row by row: other kinds join by satisfying the two protocols
+of ``layer``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import Protocol
 
-from verispec.models.attention import attention_mixer
-from verispec.models.feed_forward import dense_feed_forward
 from verispec.models.hyperparameters import Hyperparameters
+from verispec.models.layer import Layer, build_layer
 from verispec.models.rope import rope_spec
-from verispec.models.tensors import EMBEDDING, OUTPUT, OUTPUT_NORM, layer_tensor
-from verispec.ops.contract import AFTER_FINAL_NORM, Operations, Tensor
-
-
-class Mixer(Protocol):
-    """Mixes rows along a sequence, keeping whatever state that takes in the implementation's caches."""
-
-    def mix(self, ops: Operations[Tensor], x: Tensor) -> Tensor:
-        """Everything that involves other rows: every row of the pass must come through here."""
-
-    def project(self, ops: Operations[Tensor], mixed: Tensor) -> Tensor:
-        """The rest, row by row: ``[rows, hidden_size]``."""
-
-
-class FeedForward(Protocol):
-    """Works on each row alone."""
-
-    def feed(self, ops: Operations[Tensor], x: Tensor) -> Tensor:
-        """``[rows, hidden_size]`` to the same."""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer and the names of its norms; the ``after`` norms exist in Gemma 3."""
-
-    mixer_norm: str
-    mixer: Mixer
-    after_mixer_norm: str | None
-    feed_norm: str
-    feed_forward: FeedForward
-    after_feed_norm: str | None
+from verispec.models.tensors import EMBEDDING, OUTPUT, OUTPUT_NORM
+from verispec.ops.contract import AFTER_FINAL_NORM, Operations, RopeSpec, Tensor
 
 
 @dataclass(frozen=True)
@@ -75,33 +45,19 @@ class Decoder:
         for index, layer in enumerate(self.layers):
             if index in taps:
                 ops.tap(x, index)
-            mixed = layer.mixer.mix(ops, self._norm(ops, x, layer.mixer_norm))
+            mixed = layer.mix(ops, x)
             if index == last - 1 and not whole:
                 if not outputs:
                     return
                 mixed, x = ops.select_outputs(mixed), ops.select_outputs(x)
-            x = self._finish(ops, layer, mixed, x)
+            x = layer.finish(ops, mixed, x)
         if last in taps:
             ops.tap(x, last)
-        x = self._norm(ops, x, OUTPUT_NORM)
+        x = ops.rms_norm(x, OUTPUT_NORM, self.epsilon)
         if AFTER_FINAL_NORM in taps:
             ops.tap(x, AFTER_FINAL_NORM)
         if outputs:
             ops.output_head(ops.select_outputs(x) if whole else x, self.head, self.softcap)
-
-    def _finish(self, ops: Operations[Tensor], layer: Layer, mixed: Tensor, residual: Tensor) -> Tensor:
-        """The part of a layer that works on each row alone."""
-        mixed = layer.mixer.project(ops, mixed)
-        if layer.after_mixer_norm is not None:
-            mixed = self._norm(ops, mixed, layer.after_mixer_norm)
-        x = ops.add(mixed, residual)
-        fed = layer.feed_forward.feed(ops, self._norm(ops, x, layer.feed_norm))
-        if layer.after_feed_norm is not None:
-            fed = self._norm(ops, fed, layer.after_feed_norm)
-        return ops.add(fed, x)
-
-    def _norm(self, ops: Operations[Tensor], x: Tensor, weight: str) -> Tensor:
-        return ops.rms_norm(x, weight, self.epsilon)
 
 
 def build_decoder(model: Hyperparameters, tensors: Set[str], rope_factors: Sequence[float] = ()) -> Decoder:
@@ -112,22 +68,13 @@ def build_decoder(model: Hyperparameters, tensors: Set[str], rope_factors: Seque
     """
     full, sliding = rope_spec(model.rope, rope_factors), rope_spec(model.sliding_rope)
 
-    def layer(index: int) -> Layer:
-        post = model.family.post_norms
-        rope = sliding if model.windows[index] else full
-        return Layer(
-            mixer_norm=layer_tensor(index, "attn_norm.weight"),
-            mixer=attention_mixer(model, index, rope, tensors),
-            after_mixer_norm=layer_tensor(index, "post_attention_norm.weight") if post else None,
-            feed_norm=layer_tensor(index, "ffn_norm.weight"),
-            feed_forward=dense_feed_forward(model, index, tensors),
-            after_feed_norm=layer_tensor(index, "post_ffw_norm.weight") if post else None,
-        )
+    def rope(index: int) -> RopeSpec:
+        return sliding if model.windows[index] else full
 
     return Decoder(
         embedding_scale=model.embedding_scale,
         epsilon=model.norm_epsilon,
-        layers=tuple(layer(index) for index in range(model.layers)),
+        layers=tuple(build_layer(model, index, rope(index), tensors) for index in range(model.layers)),
         head=OUTPUT if OUTPUT in tensors else EMBEDDING,
         softcap=model.final_softcap,
     )

@@ -1,6 +1,7 @@
 """The numbers that define a decoder, read from GGUF metadata and checked.
 
-Architecture ids ``llama``, ``qwen2``, ``qwen3`` and ``gemma3``. Key names and defaults are GGUF's, values
+Architecture ids ``llama``, ``qwen2``, ``qwen3``, ``gemma3`` and the hybrids ``qwen35``, ``qwen35moe`` and
+``qwen3next``. Key names and defaults are GGUF's, values
 that a file leaves out are what llama.cpp takes for them.
 """
 
@@ -12,19 +13,25 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from verispec.errors import ArtifactError
-from verispec.models.metadata import MISSING, MetadataReader, shorten
+from verispec.models.hybrid import (
+    DeltaNet,
+    Experts,
+    check_sections,
+    read_delta_net,
+    read_experts,
+    recurrent_layers,
+)
+from verispec.models.metadata import MISSING, WEIGHT_BLOCK, MetadataReader, shorten
 from verispec.models.rope import RopeParameters, Scaling
 
 Activation = Literal["swiglu", "geglu"]
 
-LARGEST_WIDTH = 1 << 18
 LARGEST_VOCABULARY = 1 << 22
 LARGEST_CONTEXT = 1 << 24
 LARGEST_LAYERS = 1024
 LARGEST_HEADS = 1024
 LARGEST_HEAD = 1024
-WEIGHT_BLOCK = 32
-"""Widths are whole blocks of activations."""
+LARGEST_PREDICTION = 8
 
 GEMMA3_PERIOD = 6
 """Every sixth layer of Gemma 3 attends to everything."""
@@ -46,6 +53,17 @@ class Family:
     qkv_bias: bool = False
     optional_biases: bool = False
     scaled_embedding: bool = False
+    hybrid: bool = False
+    """Gated delta nets between layers of gated attention; a file may end with prediction blocks."""
+    routed: bool = False
+    """Every feed-forward is a choice of experts and a shared one."""
+    grouped_values: bool = False
+    """Value heads of one key head stand together, and so do their rates, in one matrix ``ssm_ba``."""
+
+    @property
+    def feed_norm(self) -> str:
+        """The norm before the feed-forward; files of hybrids name it by what it comes after."""
+        return "post_attention_norm.weight" if self.hybrid else "ffn_norm.weight"
 
 
 FAMILIES: dict[str, Family] = {
@@ -53,7 +71,11 @@ FAMILIES: dict[str, Family] = {
     "qwen2": Family(qkv_bias=True),
     "qwen3": Family(qk_norm=True),
     "gemma3": Family(activation="geglu", qk_norm=True, post_norms=True, scaled_embedding=True),
+    "qwen35": Family(qk_norm=True, hybrid=True),
+    "qwen35moe": Family(qk_norm=True, hybrid=True, routed=True),
+    "qwen3next": Family(qk_norm=True, hybrid=True, routed=True, grouped_values=True),
 }
+QWEN35_FAMILIES = tuple(name for name, family in FAMILIES.items() if family.hybrid)
 
 
 @dataclass(frozen=True)
@@ -66,20 +88,38 @@ class Hyperparameters:
     trained_context: int
     hidden_size: int
     layers: int
+    """Of the trunk; prediction blocks come after them."""
     heads: int
     kv_heads: int
     head_dim: int
     feed_forward: int
+    """Inner width of the dense feed-forward, or of the shared expert."""
     norm_epsilon: float
     embedding_scale: float
     query_scale: float
     final_softcap: float
     """0 means none."""
     windows: tuple[int, ...]
-    """Per layer, how many keys a row sees, its own included; 0 means all."""
+    """Per layer and prediction block, how many keys a row sees, its own included; 0 means all."""
     rope: RopeParameters
     sliding_rope: RopeParameters
     """Of the layers that have a window."""
+    prediction_layers: int = 0
+    """Prediction blocks at the end of the file."""
+    recurrent: tuple[bool, ...] = ()
+    """Per layer and prediction block, whether its mixer is a gated delta net."""
+    delta_net: DeltaNet | None = None
+    experts: Experts | None = None
+
+    @property
+    def blocks(self) -> int:
+        """Layers and prediction blocks."""
+        return self.layers + self.prediction_layers
+
+    @property
+    def state_floats(self) -> int:
+        """Floats of one sequence's recurrent state at one position."""
+        return sum(self.recurrent) * self.delta_net.state_floats if self.delta_net else 0
 
     def layer_rope(self, layer: int) -> RopeParameters:
         return self.sliding_rope if self.windows[layer] else self.rope
@@ -97,9 +137,13 @@ def read_hyperparameters(file: object, metadata: Mapping[str, object], vocabular
         expected = f"one of {', '.join(FAMILIES)}"
         raise ArtifactError(file, "metadata key general.architecture", expected, found)
     reader = MetadataReader(file, metadata, architecture)
-    _check_dense(reader)
+    family = FAMILIES[architecture]
+    if not family.routed:
+        _check_dense(reader)
     _check_vocabulary(reader, vocabulary)
-    common = _read_common(reader, FAMILIES[architecture], vocabulary)
+    common = _read_common(reader, family, vocabulary)
+    if family.hybrid:
+        return _with_delta_nets(reader, common)
     return _with_gemma3(reader, common) if architecture == "gemma3" else common
 
 
@@ -123,13 +167,16 @@ def _check_vocabulary(reader: MetadataReader, vocabulary: int) -> None:
 
 
 def _read_common(reader: MetadataReader, family: Family, vocabulary: int) -> Hyperparameters:
-    hidden = _width(reader, "embedding_length")
+    hidden = reader.width("embedding_length")
     heads = reader.integer("attention.head_count", 1, LARGEST_HEADS)
     kv_heads = reader.integer("attention.head_count_kv", 1, LARGEST_HEADS, default=heads)
     if heads % kv_heads:
         raise reader.refuse("attention.head_count_kv", f"a divisor of head_count {heads}", kv_heads)
     head_dim = _head_dim(reader, hidden, heads)
-    layers = reader.integer("block_count", 1, LARGEST_LAYERS)
+    predicting = (
+        reader.integer("nextn_predict_layers", 0, LARGEST_PREDICTION, default=0) if family.hybrid else 0
+    )
+    layers = reader.integer("block_count", 1 + predicting, LARGEST_LAYERS) - predicting
     context = reader.integer("context_length", 1, LARGEST_CONTEXT)
     rope = _read_rope(reader, family, head_dim, context)
     return Hyperparameters(
@@ -142,22 +189,33 @@ def _read_common(reader: MetadataReader, family: Family, vocabulary: int) -> Hyp
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        feed_forward=_width(reader, "feed_forward_length"),
+        feed_forward=_feed_forward_width(reader, family),
         norm_epsilon=reader.number("attention.layer_norm_rms_epsilon", 0.0, 1.0),
         embedding_scale=math.sqrt(hidden) if family.scaled_embedding else 1.0,
         query_scale=1 / math.sqrt(head_dim),
         final_softcap=0.0,
-        windows=(0,) * layers,
+        windows=(0,) * (layers + predicting),
         rope=rope,
         sliding_rope=rope,
+        prediction_layers=predicting,
+        recurrent=(False,) * (layers + predicting),
     )
 
 
-def _width(reader: MetadataReader, name: str) -> int:
-    width = reader.integer(name, 1, LARGEST_WIDTH)
-    if width % WEIGHT_BLOCK:
-        raise reader.refuse(name, f"a multiple of {WEIGHT_BLOCK}", width)
-    return width
+def _feed_forward_width(reader: MetadataReader, family: Family) -> int:
+    shared = "expert_shared_feed_forward_length"
+    return reader.width(shared if family.routed and reader.has(shared) else "feed_forward_length")
+
+
+def _with_delta_nets(reader: MetadataReader, common: Hyperparameters) -> Hyperparameters:
+    """The hybrids' own: which layers recur, the numbers of their delta net and of their experts."""
+    check_sections(reader)
+    return replace(
+        common,
+        recurrent=recurrent_layers(reader, common.layers, common.prediction_layers),
+        delta_net=read_delta_net(reader, common.family.grouped_values),
+        experts=read_experts(reader) if common.family.routed else None,
+    )
 
 
 def _head_dim(reader: MetadataReader, hidden: int, heads: int) -> int:
@@ -227,8 +285,6 @@ def _sliding_layers(reader: MetadataReader, layers: int) -> list[bool]:
     name = "attention.sliding_window_pattern"
     flags = reader.value(name)
     if isinstance(flags, list):
-        if len(flags) != layers or not all(isinstance(flag, bool) for flag in flags):
-            raise reader.refuse(name, f"{layers} flags, one a layer", flags)
-        return flags
+        return list(reader.flags(name, layers))
     period = reader.integer(name, 1, LARGEST_LAYERS, default=GEMMA3_PERIOD)
     return [layer % period < period - 1 for layer in range(layers)]

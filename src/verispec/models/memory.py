@@ -30,6 +30,9 @@ class PassLimits:
     sequences: int
     rows: int
     logit_rows: int
+    window: int = 0
+    """Recurrent states a sequence keeps between the one before a pass and the live one (the rollback
+    window)."""
 
 
 @dataclass(frozen=True)
@@ -39,43 +42,71 @@ class MemoryNeed:
     weights: int
     cache: int
     workspace: int
+    states: int = 0
+    """Recurrent states; 0 where no layer recurs."""
 
     @property
     def total(self) -> int:
-        return self.weights + self.cache + self.workspace
+        return self.weights + self.cache + self.workspace + self.states
 
     def describe(self) -> str:
         """One line for people, in MiB."""
-        parts = (("weights", self.weights), ("keys and values", self.cache), ("workspace", self.workspace))
+        parts = [("weights", self.weights), ("keys and values", self.cache), ("workspace", self.workspace)]
+        if self.states:
+            parts.append(("recurrent states", self.states))
         return ", ".join(f"{name} {amount / MIB:.0f} MiB" for name, amount in parts)
 
 
 def kept_positions(model: Hyperparameters, limits: PassLimits) -> tuple[int, ...]:
-    """Per layer, the positions whose keys and values a sequence keeps.
+    """Per layer and prediction block, the positions whose keys and values a sequence keeps; recurrent layers
+    keep none.
 
     A layer with a window keeps a ring: the window and a whole pass, so that rows written and then rejected
     never displace a key that the next row sees.
     """
-    rings = (window + limits.rows if window else limits.context for window in model.windows)
+    blocks = zip(model.windows, model.recurrent, strict=True)
+    rings = (0 if recurs else window + limits.rows if window else limits.context for window, recurs in blocks)
     return tuple(_whole_blocks(min(ring, limits.context)) for ring in rings)
+
+
+def state_bytes(model: Hyperparameters, limits: PassLimits) -> int:
+    """What recurrent layers keep: of every sequence the state before a pass, the live one, and the window
+    between them."""
+    return limits.sequences * (limits.window + 2) * model.state_floats * F32_BYTES
 
 
 def memory_need(model: Hyperparameters, limits: PassLimits, weight_bytes: int) -> MemoryNeed:
     """What ``model`` needs beside ``weight_bytes`` of packed weights."""
     position = 2 * model.kv_heads * model.head_dim * F16_BYTES
     cache = sum(kept_positions(model, limits)) * position * limits.sequences
-    return MemoryNeed(weight_bytes, cache, _workspace(model, limits))
+    return MemoryNeed(weight_bytes, cache, _workspace(model, limits), state_bytes(model, limits))
 
 
 def _workspace(model: Hyperparameters, limits: PassLimits) -> int:
     """Everything a pass holds at once, and the rotation tables."""
-    query, key = model.heads * model.head_dim, model.kv_heads * model.head_dim
-    widths = 4 * model.hidden_size + 2 * query + 2 * key + 3 * model.feed_forward
+    widths = 4 * model.hidden_size + _mixer_width(model) + _feed_forward_width(model)
     activations = limits.rows * widths * F32_BYTES
     logits = limits.logit_rows * model.vocabulary * F32_BYTES
-    kinds = len({model.layer_rope(layer) for layer in range(model.layers)})
+    kinds = len({model.layer_rope(block) for block in range(model.blocks) if not model.recurrent[block]})
     rotations = kinds * limits.context * model.rope.dimensions * F32_BYTES
     return activations + logits + rotations
+
+
+def _mixer_width(model: Hyperparameters) -> int:
+    """Columns of everything the widest mixer holds for a row."""
+    query, key = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    attention = (6 if model.family.hybrid else 2) * query + 2 * key
+    delta = model.delta_net
+    return max(attention, 2 * delta.channels + 5 * delta.value_width if delta is not None else 0)
+
+
+def _feed_forward_width(model: Hyperparameters) -> int:
+    """Columns of everything a feed-forward holds for a row."""
+    experts = model.experts
+    if experts is None:
+        return 3 * model.feed_forward
+    routed = experts.used * (3 * experts.width + model.hidden_size) + experts.count + 2 * experts.used
+    return 3 * model.feed_forward + 2 * model.hidden_size + routed
 
 
 def _whole_blocks(positions: int) -> int:

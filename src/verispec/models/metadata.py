@@ -10,8 +10,10 @@ from verispec.errors import ArtifactError
 
 MISSING = object()
 
-
 LONGEST_SHOWN = 80
+LARGEST_WIDTH = 1 << 18
+WEIGHT_BLOCK = 32
+"""Widths are whole blocks of activations."""
 
 
 def shorten(text: str) -> str:
@@ -44,6 +46,26 @@ class MetadataReader:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise self.refuse(name, f"an integer in {low} .. {high}", value)
         return value
+
+    def width(self, name: str, default: int | None = None) -> int:
+        """A width in elements, whole blocks of activations."""
+        width = self.integer(name, 1, LARGEST_WIDTH, default)
+        if width % WEIGHT_BLOCK:
+            raise self.refuse(name, f"a multiple of {WEIGHT_BLOCK}", width)
+        return width
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self._value(name, default)
+        if not isinstance(value, bool):
+            raise self.refuse(name, "true or false", value)
+        return value
+
+    def flags(self, name: str, count: int) -> tuple[bool, ...]:
+        """A list of ``count`` flags, one a layer."""
+        value = self.value(name)
+        if not isinstance(value, list) or len(value) != count or not all(flag in (0, 1) for flag in value):
+            raise self.refuse(name, f"{count} flags, one a layer", value)
+        return tuple(bool(flag) for flag in value)
 
     def number(self, name: str, low: float, high: float, default: float | None = None) -> float:
         """A finite number in ``low .. high``."""

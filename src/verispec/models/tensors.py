@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from verispec.artifacts.tensor_types import TensorType
 from verispec.errors import ArtifactError
 from verispec.models.hyperparameters import Hyperparameters
+from verispec.models.layer_parts import Part, Shape, layer_parts, prediction_parts
 
 EMBEDDING = "token_embd.weight"
 OUTPUT = "output.weight"
 OUTPUT_NORM = "output_norm.weight"
 ROPE_FACTORS = "rope_freqs.weight"
+CONVOLUTION = "ssm_conv1d.weight"
 UNREAD_SUFFIXES = (".attn_rot_embd", ".rot_embd", ".attn_rot_embd.weight")
 """Leftovers of old converters that no graph reads."""
 
@@ -29,15 +31,23 @@ class TensorDescription(Protocol):
 
 @dataclass(frozen=True)
 class ExpectedTensor:
-    """A tensor a graph reads: ``shape`` is (outputs, inputs) for a matrix, (values,) for a vector."""
+    """A tensor a graph reads: ``shape`` is (outputs, inputs) for a matrix, (values,) for a vector, and
+    (experts, outputs, inputs) for the matrices of experts.
+
+    A file may hold a matrix of one row as a vector.
+    """
 
     name: str
-    shape: tuple[int, ...]
+    shape: Shape
     required: bool = True
 
     @property
-    def is_matrix(self) -> bool:
-        return len(self.shape) == 2
+    def may_be_quantised(self) -> bool:
+        """Vectors and the few taps of a convolution are read as they are."""
+        return len(self.shape) > 1 and not self.name.endswith(CONVOLUTION)
+
+    def fits(self, shape: Shape) -> bool:
+        return shape == self.shape or (1, *shape) == self.shape
 
 
 def layer_tensor(layer: int, part: str) -> str:
@@ -46,45 +56,22 @@ def layer_tensor(layer: int, part: str) -> str:
 
 
 def expected_tensors(model: Hyperparameters) -> Iterator[ExpectedTensor]:
-    """Every tensor the model's graph reads, in graph order."""
+    """Every tensor the model's graphs read, in graph order."""
     hidden = model.hidden_size
     yield ExpectedTensor(EMBEDDING, (model.vocabulary, hidden))
     yield ExpectedTensor(ROPE_FACTORS, (model.rope.dimensions // 2,), required=False)
     for layer in range(model.layers):
-        for part, shape, required in (*_attention_parts(model), *_feed_forward_parts(model)):
-            yield ExpectedTensor(layer_tensor(layer, part), shape, required)
+        yield from _block(layer, layer_parts(model, layer))
     yield ExpectedTensor(OUTPUT_NORM, (hidden,))
     yield ExpectedTensor(OUTPUT, (model.vocabulary, hidden), required=False)
+    for block in range(model.layers, model.blocks):
+        yield from _block(block, prediction_parts(model))
+        yield from _block(block, layer_parts(model, block))
 
 
-def _attention_parts(model: Hyperparameters) -> Iterator[tuple[str, tuple[int, ...], bool]]:
-    hidden, family = model.hidden_size, model.family
-    query, key = model.heads * model.head_dim, model.kv_heads * model.head_dim
-    yield "attn_norm.weight", (hidden,), True
-    for part, width in (("attn_q", query), ("attn_k", key), ("attn_v", key)):
-        yield f"{part}.weight", (width, hidden), True
-        if family.qkv_bias or family.optional_biases:
-            yield f"{part}.bias", (width,), family.qkv_bias
-    if family.qk_norm:
-        yield "attn_q_norm.weight", (model.head_dim,), True
-        yield "attn_k_norm.weight", (model.head_dim,), True
-    yield "attn_output.weight", (hidden, query), True
-    if family.optional_biases:
-        yield "attn_output.bias", (hidden,), False
-    if family.post_norms:
-        yield "post_attention_norm.weight", (hidden,), True
-
-
-def _feed_forward_parts(model: Hyperparameters) -> Iterator[tuple[str, tuple[int, ...], bool]]:
-    hidden, wide = model.hidden_size, model.feed_forward
-    yield "ffn_norm.weight", (hidden,), True
-    shapes = {"ffn_gate": (wide, hidden), "ffn_up": (wide, hidden), "ffn_down": (hidden, wide)}
-    for part, shape in shapes.items():
-        yield f"{part}.weight", shape, True
-        if model.family.optional_biases:
-            yield f"{part}.bias", shape[:1], False
-    if model.family.post_norms:
-        yield "post_ffw_norm.weight", (hidden,), True
+def _block(block: int, parts: Iterable[Part]) -> Iterator[ExpectedTensor]:
+    for part, shape, required in parts:
+        yield ExpectedTensor(layer_tensor(block, part), shape, required)
 
 
 def check_tensors(
@@ -95,6 +82,7 @@ def check_tensors(
     Raises ArtifactError for a missing or misshapen one, and for one that the graph would not read: a model
     with parts nobody evaluates is another model.
     """
+    _check_prediction_blocks(file, model, tensors)
     present = []
     for tensor in expected_tensors(model):
         if tensor.name in tensors:
@@ -110,11 +98,20 @@ def check_tensors(
     return present
 
 
+def _check_prediction_blocks(file: object, model: Hyperparameters, names: Iterable[str]) -> None:
+    """A promise of prediction blocks is named as such, since the rest of the file may well be whole."""
+    for block in range(model.layers, model.blocks):
+        if not any(name.startswith(layer_tensor(block, "")) for name in names):
+            where = f"metadata key {model.architecture}.nextn_predict_layers"
+            expected = f"prediction block blk.{block} among the tensors"
+            raise ArtifactError(file, where, expected, f"a promise of {model.prediction_layers} without it")
+
+
 def _check_tensor(file: object, expected: ExpectedTensor, found: TensorDescription) -> None:
     where, shape = f"tensor {expected.name}", tuple(found.shape)
-    if shape != expected.shape:
+    if not expected.fits(shape):
         raise ArtifactError(file, where, f"shape {expected.shape}", f"shape {shape}")
     if expected.name == ROPE_FACTORS and found.type is not TensorType.F32:
         raise ArtifactError(file, where, "type F32", f"type {found.type.name}")
-    if not expected.is_matrix and found.type.is_quantised:
+    if not expected.may_be_quantised and found.type.is_quantised:
         raise ArtifactError(file, where, "type F32, F16 or BF16", f"type {found.type.name}")
