@@ -1,0 +1,32 @@
+"""A bootstrap interval of the mean log ratio. It describes: with few blocks it is too narrow to decide anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from verispec.lab.statistics.block_effects import BlockEffect
+
+RESAMPLES = 10_000
+
+
+def bootstrap_interval(
+    blocks: Sequence[BlockEffect], level: float = 0.95, seed: int = 0
+) -> tuple[float, float] | None:
+    """Percentiles of the effect when whole blocks and whole prompts are drawn again; log scale.
+
+    None where there is one block and one prompt: there is nothing to draw from. All blocks hold the same prompts.
+    """
+    ratios = np.stack([block.by_prompt for block in blocks])
+    weights = np.array([block.information for block in blocks])
+    if ratios.size == 1:
+        return None
+    draw = np.random.default_rng(seed)
+    chosen = draw.multinomial(len(blocks), np.full(len(blocks), 1 / len(blocks)), RESAMPLES) * weights
+    asked = draw.multinomial(ratios.shape[1], np.full(ratios.shape[1], 1 / ratios.shape[1]), RESAMPLES)
+    effects = np.einsum("rb,bp,rp->r", chosen, ratios, asked, optimize=True) / (
+        chosen.sum(axis=1) * asked.sum(axis=1)
+    )
+    low, high = np.quantile(effects, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
