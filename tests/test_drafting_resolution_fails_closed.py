@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +21,40 @@ class Target:
     max_rows: int = 16
     rollback: int = 16
     prediction_layers: int = 0
+    recurrent: bool = False
+    window: int = 0
 
 
 TARGET = Target()
+HYBRID = Target(max_rows=128, rollback=7, prediction_layers=1, recurrent=True, window=7)
 RUNNING = ("prompt-lookup", "ngram-context", "suffix")
-REFUSED = ("draft-model", "mtp", "eagle3", "dflash", "dspark")
+REFUSED = ("draft-model", "eagle3", "dflash", "dspark")
 
 
-def open_corpus(path: Path) -> SuffixCorpus:
-    return SuffixCorpus.open(path, "digest")
+class Sources:
+    sequence = 0
+
+    def choose(self, logits: Any, position: int) -> int:
+        raise AssertionError("no model drafts here")
+
+    def corpus(self, path: Path) -> SuffixCorpus:
+        return SuffixCorpus.open(path, "digest")
+
+    def prediction_block(self, settings: Mapping[str, Any]) -> Any:
+        raise AssertionError("no model drafts here")
+
+
+SOURCES = Sources()
 
 
 def test_vocabulary_is_complete() -> None:
-    assert ("off", "auto", *RUNNING, *REFUSED) == VOCABULARY
+    assert ("off", "auto", *RUNNING, "draft-model", "mtp", "eagle3", "dflash", "dspark") == VOCABULARY
 
 
 @pytest.mark.parametrize("mode", RUNNING)
 def test_named_strategy_is_the_one_that_runs(mode: str) -> None:
     resolution = resolve(mode, {}, TARGET)
-    drafter = resolution.make_drafter(open_corpus)
+    drafter = resolution.make_drafter(SOURCES)
     assert drafter is not None
     assert drafter.name == mode
     assert set(resolution.settings) == {option.name for option in resolution.strategy.options}
@@ -49,7 +65,7 @@ def test_named_strategy_is_the_one_that_runs(mode: str) -> None:
 
 def test_off_drafts_nothing_and_reads_nothing() -> None:
     resolution = resolve("off", {}, TARGET)
-    assert resolution.make_drafter(open_corpus) is None
+    assert resolution.make_drafter(SOURCES) is None
     with pytest.raises(OptionError, match="spec_draft_max: not read by spec_mode off, which reads none"):
         resolve("off", {"spec_draft_max": 4}, TARGET)
 
@@ -94,9 +110,45 @@ def test_every_option_a_strategy_does_not_read_is_an_error(strategy: Any) -> Non
                 resolve(strategy.name, {name: _some_value(option)}, TARGET)
 
 
-def test_recurrent_snapshots_are_read_by_mtp_alone() -> None:
-    readers = [s.name for s in STRATEGIES if "spec_mtp_recurrent_snapshots" in {o.name for o in s.options}]
-    assert readers == ["mtp"]
+def test_a_rollback_window_means_something_on_recurrent_targets_alone() -> None:
+    name = "spec_mtp_recurrent_snapshots"
+    for strategy in STRATEGIES:
+        reads = {option.name for option in strategy.options_on(HYBRID)}
+        assert (name in reads) == (strategy.name != "off")
+        assert name not in {option.name for option in strategy.options_on(TARGET)}
+    with pytest.raises(OptionError, match=f"{name}: not read by spec_mode suffix"):
+        resolve("suffix", {name: 3}, TARGET)
+
+
+def test_a_window_nobody_chose_is_the_loaded_one_and_width_fits_it() -> None:
+    settings = resolve("mtp", {}, HYBRID).settings
+    assert (settings["spec_draft_max"], settings["spec_mtp_recurrent_snapshots"]) == (7, 7)
+    settings = resolve("mtp", {"spec_mtp_recurrent_snapshots": 2}, HYBRID).settings
+    assert (settings["spec_draft_max"], settings["spec_mtp_recurrent_snapshots"]) == (2, 2)
+
+
+@pytest.mark.parametrize("window", [6, 1, 0])
+def test_a_width_over_the_window_has_to_be_asked_for(window: int) -> None:
+    options = {"spec_draft_max": 7, "spec_mtp_recurrent_snapshots": window}
+    settings = resolve("mtp", options, HYBRID).settings
+    assert (settings["spec_draft_max"], settings["spec_mtp_recurrent_snapshots"]) == (7, window)
+
+
+def test_a_window_over_the_loaded_one_is_refused_with_what_would_help() -> None:
+    with pytest.raises(OptionError, match=r"expected at most 7, .* found 8; load it with snapshots=8"):
+        resolve("mtp", {"spec_mtp_recurrent_snapshots": 8}, HYBRID)
+
+
+def test_auto_prefers_the_prediction_block() -> None:
+    assert resolve("auto", {}, HYBRID).strategy.name == "mtp"
+    assert resolve("auto", {}, replace(HYBRID, prediction_layers=0)).strategy.name == "suffix"
+
+
+def test_a_file_without_prediction_tensors_refuses_mtp() -> None:
+    with pytest.raises(UnsupportedError) as refused:
+        resolve("mtp", {}, replace(HYBRID, prediction_layers=0))
+    assert refused.value.code == "needs-prediction-tensors"
+    assert refused.value.remedy
 
 
 @pytest.mark.parametrize("mode", REFUSED)
@@ -118,10 +170,10 @@ def test_availability_lists_every_name_with_its_reasons() -> None:
     assert tuple(rows) == VOCABULARY
     assert [name for name, row in rows.items() if row["status"] == "available"] == ["off", "auto", *RUNNING]
     assert rows["auto"]["detail"] == "picks suffix"
-    assert rows["mtp"]["reasons"] == ["adapter-not-built", "needs-prediction-tensors"]
+    assert rows["mtp"]["reasons"] == ["needs-prediction-tensors"]
     assert rows["eagle3"]["reasons"] == ["adapter-not-built", "needs-draft-artifact"]
     with_tensors = {row["name"]: row for row in availability(Target(prediction_layers=1))}
-    assert with_tensors["mtp"]["reasons"] == ["adapter-not-built"]
+    assert with_tensors["mtp"]["status"] == "available"
     uncroppable = {row["name"]: row for row in availability(Target(rollback=0))}
     assert uncroppable["suffix"]["reason"] == "needs-croppable-cache"
     assert uncroppable["auto"]["detail"] == "picks off"
@@ -165,7 +217,7 @@ def test_integer_is_a_number() -> None:
 def test_corpus_option_reaches_the_drafter(tmp_path: Path) -> None:
     path = tmp_path / "corpus"
     build_corpus(path, [[5, 6, 7, 8, 9]], "digest")
-    drafter = resolve("suffix", {"spec_suffix_corpus": str(path)}, TARGET).make_drafter(open_corpus)
+    drafter = resolve("suffix", {"spec_suffix_corpus": str(path)}, TARGET).make_drafter(SOURCES)
     assert drafter is not None
     drafter.observe([1, 5, 6])
     assert drafter.propose(3).tokens == [7, 8, 9]

@@ -77,12 +77,14 @@ class Capabilities:
     max_rows: int
     """Rows evaluated in one pass; ``evaluate`` splits longer lists."""
     rollback: int
-    """Uncommitted rows a sequence can always take back; more may need ``oldest_length``."""
+    """Uncommitted rows a sequence can always take back; more may need ``oldest_length``, or ``holds``."""
     logits: bool = True
     trees: bool = False
     """Whether a row's parent may be another than the row before it."""
     recurrent: bool = False
     """Whether the model has state that is not addressed by position."""
+    window: int = 0
+    """For a recurrent model, S: the states just before the live one that a pass can keep to go back to."""
     taps: tuple[int, ...] = ()
     """Hidden states that can be captured: i = input of layer i, ``layers`` = output of the last, -1 = after
     the final norm."""
@@ -114,6 +116,53 @@ class PrefixBlock:
     """Memory it holds."""
     state: object
     """Belongs to the backend that made it."""
+    resumable: bool = True
+    """Whether a sequence can go on right behind it: a recurrence's state is there at the ends of some blocks only."""
+
+
+class Prediction(NamedTuple):
+    """What a prediction block says of one entry. Both hold until its next use."""
+
+    logits: npt.NDArray[np.float32]
+    """``[outputs of the head]`` float32."""
+    hidden: npt.NDArray[np.float32]
+    """``[1, hidden_size]`` float32, after its norm: what the next step's entry is made from."""
+
+
+class PredictionBlock(ABC):
+    """The prediction block that came with a target (multi-token prediction), and one cache of its entries a sequence.
+
+    Entry p of a sequence, p >= 1, is made from the token at position p and a hidden state for position p - 1: the
+    target's own after its final norm where the token is committed, and further on the block's. It lies in the
+    backend's sequence: opened, closed and copied into prefix blocks with it.
+    """
+
+    @abstractmethod
+    def absorb(
+        self, sequence: int, position: int, tokens: Sequence[int], hidden: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.float32]:
+        """Writes the entries of the committed ``tokens`` from ``position`` on, over whatever was there.
+
+        ``hidden`` is ``[tokens, hidden_size]`` float32 of the positions before theirs, and read where it lies. Gives
+        the last entry's hidden state, ``[1, hidden_size]``, a copy.
+        """
+
+    @abstractmethod
+    def first(self, hidden: npt.NDArray[np.float32]) -> Prediction:
+        """What the head says of a hidden state that ``absorb`` gave."""
+
+    @abstractmethod
+    def step(self, sequence: int, position: int, token: int, hidden: npt.NDArray[np.float32]) -> Prediction:
+        """Writes the entry of a proposed ``token`` at ``position`` from the hidden state before it, and goes on."""
+
+    @abstractmethod
+    def resume(self, sequence: int, length: int) -> npt.NDArray[np.float32] | None:
+        """The target's hidden state behind the ``length`` committed positions, ``[1, hidden_size]``, when the entries
+        of all of them are there: of an earlier request on the sequence, or from the blocks of a prefix."""
+
+    @abstractmethod
+    def scattered(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Logits of the head over the whole vocabulary, -inf for tokens that a reduced head does not score."""
 
 
 class BackendAdapter(ABC):
@@ -149,6 +198,31 @@ class BackendAdapter(ABC):
         evaluated again from position 0.
         """
 
+    def holds(self, sequence: int, length: int) -> bool:
+        """Whether ``commit`` can return to ``length``, which is evaluated: a recurrence keeps few of the states on its
+        way. Where it cannot, the rows behind the last committed length must be evaluated again."""
+        return length == 0 or length >= self.oldest_length(sequence)
+
+    def keep_states(  # noqa: B027 - keys and values are all kept anyway
+        self, sequence: int, states: int, block_ends: bool = False
+    ) -> None:
+        """For a recurrent model: keep ``states`` before the live one, at most ``Capabilities.window``.
+
+        ``block_ends``: a pass that wants no output of the sequence, as one over a prompt, keeps the states at the ends
+        of prefix blocks in their stead, for ``save_block``; it can be committed as a whole or there.
+        """
+
+    def prediction_block(self, rows: int | None, ranked: npt.NDArray[np.int64] | None) -> PredictionBlock:
+        """The prediction block with a head over the whole vocabulary, its first ``rows`` ids or the ``ranked`` ids.
+
+        Raises UnsupportedError when ``Capabilities.prediction_layers`` is 0.
+        """
+        raise UnsupportedError(
+            "needs-prediction-tensors",
+            f"backend {self.name}: expected a model with a prediction block, found none",
+            "Use a model file that carries one",
+        )
+
     @abstractmethod
     def evaluate(
         self, rows: Sequence[Row], outputs: Sequence[int], want_logits: bool, taps: Sequence[int] = ()
@@ -180,7 +254,8 @@ class BackendAdapter(ABC):
         """A copy of block ``index`` of the committed positions; the sequence is not changed.
 
         To be asked for as soon as the block is complete, before the next ``evaluate``: a sliding window displaces
-        positions, a recurrence goes on. Where ``Capabilities.recurrent``, that is when the length is the block's end.
+        positions, a recurrence goes on. Of a recurrent model the block is resumable if the state at its end is still
+        held.
         Raises BackendError when the block is not committed as a whole or no longer held, UnsupportedError when
         ``Capabilities.prefix_block`` is 0.
         """
@@ -191,7 +266,8 @@ class BackendAdapter(ABC):
         sequence: the caller knows that each was evaluated behind the ones before it.
 
         Going on gives the bits of evaluating all their tokens. Raises BackendError, and leaves the sequence empty, for
-        a sequence that has a length, for blocks out of order, past the context or of another layout; UnsupportedError
+        a sequence that has a length, for blocks out of order, past the context or of another layout, for a last one
+        that is not resumable; UnsupportedError
         when ``Capabilities.prefix_block`` is 0.
         """
         raise self._no_blocks()

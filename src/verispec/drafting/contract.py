@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,21 @@ class Drafter(ABC):
 
     name: str
     """The strategy this drafter implements, as written in the strategy vocabulary."""
+    taps: tuple[int, ...] = ()
+    """The target's hidden states that ``absorb`` is given; numbered as in ``ops.contract``."""
 
     @abstractmethod
     def observe(self, tokens: Sequence[int]) -> None:
         """Append committed tokens; the last of them becomes the anchor."""
+
+    def absorb(  # noqa: B027 - most drafters read tokens alone
+        self, first: int, tokens: Sequence[int], hidden: Mapping[int, npt.NDArray[np.float32]]
+    ) -> None:
+        """Take in committed positions from ``first`` on with the target's hidden states, in order, the prompt included.
+
+        ``hidden`` has an array ``[n, hidden_size]`` a tap, to be read during the call alone; ``tokens`` are the n that
+        were evaluated and the one behind them, which is the anchor unless more of the prompt is to come.
+        """
 
     @abstractmethod
     def propose(self, limit: int) -> Proposal:

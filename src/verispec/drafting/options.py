@@ -73,7 +73,23 @@ SUFFIX_MIN_MATCH = Option("spec_suffix_min_match", "integer", 1, "shortest suffi
 SUFFIX_CORPUS = Option("spec_suffix_corpus", "string", None, "corpus file consulted besides the request")
 DRAFT_MODEL = Option("spec_draft_model", "string", None, "file of the draft model or head")
 RECURRENT_SNAPSHOTS = Option(
-    "spec_mtp_recurrent_snapshots", "integer", 7, "resident target states to roll back to (S)", 0, 64
+    "spec_mtp_recurrent_snapshots",
+    "integer",
+    7,
+    "states of a recurrent target kept before the live one, to roll back to without a replay (S)",
+    0,
+    64,
+)
+FR_VOCAB_SIZE = Option(
+    "spec_mtp_fr_vocab_size",
+    "integer",
+    0,
+    "tokens that the draft head scores: the first ids, or the first of the ranked list; 0: all",
+    0,
+    1 << 22,
+)
+FR_RANKING = Option(
+    "spec_mtp_fr_ranking", "string", None, "file of token ids by frequency (`verispec rank-vocab`) to score"
 )
 
 WIDTH_OPTIONS = (DRAFT_MAX, DRAFT_MIN, DRAFT_P_MIN, DRAFT_POLICY)

@@ -21,6 +21,14 @@ class TargetFacts(Protocol):
         """Rows that can always be taken back after a pass."""
 
     @property
+    def recurrent(self) -> bool:
+        """Whether rows are taken back through a window of states, and by a replay where it is too short."""
+
+    @property
+    def window(self) -> int:
+        """States before the live one that a recurrent target can keep."""
+
+    @property
     def prediction_layers(self) -> int:
         """Multi-token-prediction blocks that came with the target."""
 
@@ -39,7 +47,7 @@ CROPPABLE_CACHE = Requirement(
     "needs-croppable-cache",
     "the backend cannot take back rows of a pass",
     "Use a backend whose cache can be cropped, or spec_mode off.",
-    lambda target, options: target.rollback >= 1,
+    lambda target, options: target.recurrent or target.rollback >= 1,
 )
 DRAFT_ARTIFACT = Requirement(
     "needs-draft-artifact",

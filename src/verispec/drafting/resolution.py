@@ -11,18 +11,19 @@ from verispec.drafting import options as opt
 from verispec.drafting import requirements as req
 from verispec.drafting.contract import Drafter
 from verispec.drafting.requirements import TargetFacts
+from verispec.drafting.sources import DraftSources
 from verispec.drafting.strategies import (
     AUTO,
     AUTO_ORDER,
     BY_NAME,
     STRATEGIES,
     VOCABULARY,
-    OpenCorpus,
     Strategy,
 )
 from verispec.errors import OptionError, UnsupportedError
 
 _KNOWN = {option.name: option for strategy in STRATEGIES for option in strategy.options}
+_KNOWN[opt.RECURRENT_SNAPSHOTS.name] = opt.RECURRENT_SNAPSHOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ class Resolution:
     settings: Mapping[str, Any]
     unread: tuple[str, ...] = ()
 
-    def make_drafter(self, open_corpus: OpenCorpus) -> Drafter | None:
-        """One request's drafter. Raises what opening a corpus raises."""
-        return self.strategy.make(self.settings, open_corpus)
+    def make_drafter(self, sources: DraftSources) -> Drafter | None:
+        """One request's drafter. Raises what opening a file that it reads raises."""
+        return self.strategy.make(self.settings, sources)
 
     def as_dict(self) -> dict[str, Any]:
         """What a receipt and a report say about it."""
@@ -69,7 +70,7 @@ def resolve(mode: str, explicit: Mapping[str, object], target: TargetFacts) -> R
 
 def _resolve_one(strategy: Strategy, given: Mapping[str, opt.Value], target: TargetFacts) -> Resolution:
     mode = strategy.name
-    reads = {option.name for option in strategy.options}
+    reads = {option.name for option in strategy.options_on(target)}
     for name in given:
         if name not in reads:
             raise OptionError(
@@ -119,7 +120,7 @@ def availability(target: TargetFacts) -> list[dict[str, Any]]:
                 if missing
                 else strategy.meaning,
                 "remedy": " ".join(requirement.remedy for requirement in missing),
-                "options": [option.name for option in strategy.options],
+                "options": [option.name for option in strategy.options_on(target)],
             }
         )
     return rows
@@ -132,18 +133,20 @@ def _resolve_auto(given: Mapping[str, opt.Value], target: TargetFacts) -> Resolu
     ]
     names = ", ".join(candidate.name for candidate in candidates)
     for name in given:
-        if not any(option.name == name for candidate in candidates for option in candidate.options):
+        if not any(option.name == name for one in candidates for option in one.options_on(target)):
             raise OptionError(f"{name}: not read by any candidate of spec_mode auto, which are {names}")
     winner = candidates[0]
-    reads = {option.name for option in winner.options}
+    reads = {option.name for option in winner.options_on(target)}
     settings = _settings(winner, {name: value for name, value in given.items() if name in reads}, target)
     return Resolution(AUTO, winner, settings, tuple(sorted(set(given) - reads)))
 
 
 def _settings(strategy: Strategy, given: Mapping[str, opt.Value], target: TargetFacts) -> dict[str, Any]:
     settings: dict[str, Any] = {
-        option.name: given.get(option.name, option.default) for option in strategy.options
+        option.name: given.get(option.name, option.default) for option in strategy.options_on(target)
     }
+    if opt.RECURRENT_SNAPSHOTS.name in settings:
+        _bound_window(settings, given, target)
     if opt.DRAFT_MAX.name in settings:
         _bound_width(settings, given, target)
     _ordered(settings, opt.DRAFT_MIN, opt.DRAFT_MAX)
@@ -151,16 +154,31 @@ def _settings(strategy: Strategy, given: Mapping[str, opt.Value], target: Target
     return settings
 
 
+def _bound_window(settings: dict[str, Any], given: Mapping[str, opt.Value], target: TargetFacts) -> None:
+    """A window nobody chose is the loaded one; one that was chosen has to fit in it."""
+    name = opt.RECURRENT_SNAPSHOTS.name
+    if name not in given:
+        settings[name] = target.window
+    elif settings[name] > target.window:
+        raise OptionError(
+            f"{name}: expected at most {target.window}, the states the model was loaded with room for, "
+            f"found {settings[name]}; load it with snapshots={settings[name]}"
+        )
+
+
 def _bound_width(settings: dict[str, Any], given: Mapping[str, opt.Value], target: TargetFacts) -> None:
-    """A width nobody chose fits the target; one that was chosen has to."""
-    name, most = opt.DRAFT_MAX.name, min(target.rollback, target.max_rows - 1)
-    if most < 1 or settings[name] <= most:
-        return
-    if name in given:
+    """A width nobody chose fits the target; one that was chosen has to. A recurrent target takes back any number of
+    rows, but outside its window by a replay: nobody gets one without having asked for it."""
+    name, most = opt.DRAFT_MAX.name, target.max_rows - 1
+    if not target.recurrent:
+        most = min(most, target.rollback)
+    usual = min(most, max(1, settings[opt.RECURRENT_SNAPSHOTS.name])) if target.recurrent else most
+    if name not in given and usual >= 1:
+        settings[name] = min(settings[name], usual)
+    elif most >= 1 and settings[name] > most:
         raise OptionError(
             f"{name}: expected at most {most}, what this target checks and takes back, found {settings[name]}"
         )
-    settings[name] = most
 
 
 def _ordered(settings: Mapping[str, Any], low: opt.Option, high: opt.Option) -> None:

@@ -20,6 +20,9 @@ _TRUST = 4.0
 _HOPELESS = 0.005
 """A position reached less often than this is not worth looking at."""
 
+_UNKNOWN_CONFIDENCE = 0.8
+"""What a drafter is taken for before it has proposed anything."""
+
 
 class AcceptanceEstimate:
     """Counts, per tenth of the drafter's confidence and per depth, how often a position was accepted once
@@ -65,6 +68,24 @@ class AcceptanceEstimate:
     def restore(self, checkpoint: tuple[list[float], list[float]]) -> None:
         hits, trials = checkpoint
         self._hits, self._trials = hits.copy(), trials.copy()
+
+
+class UsualConfidence:
+    """How confident a drafter usually is at each depth: an average that fades, for asking it before it has drafted."""
+
+    def __init__(self, depths: int) -> None:
+        self.values = [_UNKNOWN_CONFIDENCE] * depths
+
+    def note(self, confidences: Sequence[float]) -> None:
+        """Takes in a proposal's; depths that it did not reach learn nothing."""
+        for depth, confidence in zip(range(len(self.values)), confidences, strict=False):
+            self.values[depth] += (1.0 - _DECAY) * (confidence - self.values[depth])
+
+    def checkpoint(self) -> list[float]:
+        return self.values.copy()
+
+    def restore(self, checkpoint: list[float]) -> None:
+        self.values = checkpoint.copy()
 
 
 def _bucket(confidence: float) -> int:

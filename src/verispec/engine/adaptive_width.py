@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from verispec.drafting.contract import NOTHING, Proposal
-from verispec.engine.acceptance import AcceptanceEstimate
+from verispec.engine.acceptance import AcceptanceEstimate, UsualConfidence
 from verispec.engine.draft_width import WidthPolicy
 from verispec.engine.pass_cost import PassCost
 from verispec.engine.shared_cost import SharedCost
@@ -19,6 +19,8 @@ _GRANT = 1.0
 """Passes of one row that may be lost before any proposal has paid."""
 _CREDIT_LIMIT = 8.0
 """Passes of one row that can be lost after any number has been won."""
+_PROBE_EVERY = 16
+"""Rounds after which a drafter that did not seem worth its time is asked for one token again."""
 
 
 class _Choice(NamedTuple):
@@ -35,15 +37,22 @@ class AdaptiveWidth(WidthPolicy):
 
     Whatever the drafter does, the passes of a request take, by the cost table, at most 1.005 times those
     without speculation and one pass more: a round that could lose more than the credit left is narrowed until
-    it cannot.
+    it cannot. ``draft_seconds`` is what a drafter takes for each token it is asked for, on top of that: where it is not
+    nothing, the number asked for is itself the one that promises most, by how confident the drafter usually is.
     """
 
     name = "adaptive"
 
-    def __init__(self, cost: PassCost, draft_max: int, draft_min: int = 0) -> None:
+    def __init__(
+        self, cost: PassCost, draft_max: int, draft_min: int = 0, draft_seconds: float = 0.0
+    ) -> None:
         super().__init__(draft_max, draft_min)
         self._cost = cost
+        self.draft_seconds = draft_seconds
         self._acceptance = AcceptanceEstimate()
+        self._usual = UsualConfidence(draft_max)
+        self._asked = 0
+        self._unasked_rounds = 0
         self._credit: float | None = None  # seconds; None until the first round says what a pass costs
         self._context_length = 0
         self._choice: _Choice | None = None
@@ -55,7 +64,32 @@ class AdaptiveWidth(WidthPolicy):
 
     def request(self, context_length: int) -> int:
         self._context_length = context_length
-        return super().request(context_length)
+        widest = super().request(context_length)
+        self._asked = self._worth_asking(widest, context_length) if self.draft_seconds else widest
+        return self._asked
+
+    def _worth_asking(self, widest: int, context_length: int) -> int:
+        """The number of tokens whose drafting and checking promise the most tokens a second."""
+        costs = self._cost.row_costs(widest + 1, context_length)
+        usual = self._usual.values[:widest]
+        best = self._best_width(costs, usual, costs[0] + self._credit_at(costs), self.draft_seconds)
+        if not best and self._unasked_rounds >= _PROBE_EVERY:
+            best = max(1, self._draft_min)
+        return best
+
+    def _best_width(
+        self, costs: Sequence[float], confidences: Sequence[float], affordable: float, draft_seconds: float
+    ) -> int:
+        """The width with the most expected tokens a second; 0 where none beats a pass alone."""
+        best, best_rate, expected = 0, _MARGIN / costs[0], 1.0
+        for width, survival in enumerate(self._acceptance.survivals(confidences), 1):
+            cost = costs[width] + width * draft_seconds
+            if cost > affordable:
+                break
+            expected += survival
+            if expected > best_rate * cost and width >= self._draft_min:
+                best, best_rate = width, expected / cost
+        return best
 
     def share_pass(self, rows: int, requests: int) -> None:
         if isinstance(self._cost, SharedCost):
@@ -67,15 +101,8 @@ class AdaptiveWidth(WidthPolicy):
     def _choose(self, proposal: Proposal, context_length: int) -> int:
         costs = self._cost.row_costs(self._draft_max + 1, context_length)
         affordable = costs[0] + self._credit_at(costs)
-        survivals = self._acceptance.survivals(proposal.confidences[: self._draft_max])
-        best, best_rate, expected = 0, _MARGIN / costs[0], 1.0
-        for width, survival in enumerate(survivals, 1):
-            cost = costs[width]
-            if cost > affordable:
-                break
-            expected += survival
-            if expected > best_rate * cost and width >= self._draft_min:
-                best, best_rate = width, expected / cost
+        best = self._best_width(costs, proposal.confidences[: self._draft_max], affordable, 0.0)
+        self._usual.note(proposal.confidences)
         self._choice = _Choice(proposal, best, costs)
         return best
 
@@ -87,16 +114,20 @@ class AdaptiveWidth(WidthPolicy):
             self._acceptance.compare(proposal, emitted)
         else:
             costs = self._cost.row_costs(1, self._context_length)
-        won = len(emitted) * (1.0 + _ALLOWANCE) * costs[0] - costs[width]
+        won = len(emitted) * (1.0 + _ALLOWANCE) * costs[0] - costs[width] - self._asked * self.draft_seconds
+        self._unasked_rounds = 0 if self._asked else self._unasked_rounds + 1
+        self._asked = 0
         self._credit = min(self._credit_at(costs) + won, _CREDIT_LIMIT * costs[0])
 
     def checkpoint(self) -> object:
-        return self._acceptance.checkpoint(), self._credit
+        return self._acceptance.checkpoint(), self._credit, self._usual.checkpoint(), self._unasked_rounds
 
     def restore(self, checkpoint: object) -> None:
         if not isinstance(checkpoint, tuple):
             raise ValueError(f"draft width checkpoint: expected one this policy made, found {checkpoint!r}")
-        acceptance, self._credit = checkpoint
+        acceptance, self._credit, usual, self._unasked_rounds = checkpoint
+        self._usual.restore(usual)
+        self._asked = 0
         self._acceptance.restore(acceptance)
         self._choice = None
 

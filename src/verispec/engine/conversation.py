@@ -9,6 +9,7 @@ from verispec.backends.contract import BackendAdapter
 from verispec.engine.generation import Generation
 from verispec.engine.model_lock import ModelLock
 from verispec.engine.request import Request
+from verispec.engine.request_options import PreparedRequest
 from verispec.errors import OptionError
 
 
@@ -43,8 +44,12 @@ class Conversation:
         self.messages = messages
         return generation
 
-    def reuse(self, tokens: Sequence[int]) -> int:
-        """The conversation's sequence, cut to the longest prefix of ``tokens`` it can keep. For the model alone."""
+    def reuse(self, prepared: PreparedRequest) -> int:
+        """The conversation's sequence, cut to the longest prefix of the prompt it can keep. For the model alone.
+
+        A recurrent target keeps the states behind few lengths, and a drafter with entries of its own beside the
+        target's can only go on where the last answer left them: elsewhere the prompt is evaluated again.
+        """
         if self._answer is not None:
             raise OptionError(
                 "conversation: expected the last answer to be finished or closed, found it running"
@@ -53,16 +58,24 @@ class Conversation:
         if self._sequence is None:
             self._sequence = backend.open_sequence()
         shared = self._replays = 0
-        for held, wanted in zip(self._evaluated, tokens[:-1], strict=False):
+        for held, wanted in zip(self._evaluated, prepared.prompt[:-1], strict=False):
             if held != wanted:
                 break
             shared += 1
-        if shared < backend.oldest_length(self._sequence):
+        if not self._can_go_on(prepared, shared):
             self._replays = int(shared > 0)
             shared = 0
         del self._evaluated[shared:]
         backend.commit(self._sequence, shared)
         return self._sequence
+
+    def _can_go_on(self, prepared: PreparedRequest, length: int) -> bool:
+        assert self._sequence is not None
+        if not length or not self._backend.holds(self._sequence, length):
+            return False
+        if not prepared.options.resolution.strategy.keeps_entries:
+            return True
+        return self._backend.prediction_block(None, None).resume(self._sequence, length) is not None
 
     def begin(self, request: Request) -> None:
         """Leaves the sequence to an answer until ``keep``. For the model alone."""

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from verispec.drafting.contract import NOTHING, Drafter, InvalidProposalError, Proposal, check_proposal
 from verispec.engine.draft_width import WidthPolicy
 from verispec.errors import DrafterFaultError
 
 FAULTS_ALLOWED = 3
+
+
+class DrafterMark(NamedTuple):
+    """A checkpoint of drafter, width policy, what has been observed, and the bound."""
+
+    drafter: object
+    policy: object
+    observed: int
+    bound: int | None
 
 
 class GuardedDrafter:
@@ -29,6 +42,8 @@ class GuardedDrafter:
         self.strict = strict
         self.deadline = deadline
         self.observed = 0
+        self.bound: int | None = None
+        """No proposal is longer: the guard behind a replay, for as long as the request lives."""
         self.faults: list[str] = []
         self._mark: object = None
         self._lost: str | None = None  # why the drafter could not go back to a committed state
@@ -41,7 +56,14 @@ class GuardedDrafter:
     @property
     def widest(self) -> int:
         """Rows a pass may need for proposals."""
-        return self.policy.widest if self.drafter is not None else 0
+        if self.drafter is None:
+            return 0
+        return self.policy.widest if self.bound is None else min(self.policy.widest, self.bound)
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """The target's hidden states that the drafter reads."""
+        return self.drafter.taps if self.drafter is not None and self.active else ()
 
     def propose(
         self, limit: int, tokens: Sequence[int], legal: Callable[[Sequence[int]], int] = len
@@ -56,7 +78,7 @@ class GuardedDrafter:
         """
         if self.strict and self._lost is not None:
             raise DrafterFaultError(f"drafter: {self._lost}")
-        width = min(limit, self.policy.request(len(tokens)))
+        width = min(limit, self.widest, self.policy.request(len(tokens)))
         if width <= 0 or not self.active:
             return NOTHING
         assert self.drafter is not None
@@ -79,12 +101,32 @@ class GuardedDrafter:
         """Tells the width policy what a round committed."""
         self.policy.record(emitted)
 
-    def checkpoint(self) -> tuple[object, object, int]:
-        self._mark = self._taken_mark()
-        return self._mark, self.policy.checkpoint(), self.observed
+    def absorb(
+        self, first: int, tokens: Sequence[int], hidden: Mapping[int, npt.NDArray[np.float32]]
+    ) -> None:
+        """Shows the drafter the hidden states of the committed rows from position ``first``; ``tokens`` are theirs and
+        the one behind them. ``hidden`` may hold rows that were rejected, behind those.
 
-    def restore(self, checkpoint: tuple[object, object, int]) -> None:
-        self._mark, policy, self.observed = checkpoint
+        A drafter that fails here has missed positions for good, and is not asked again.
+        """
+        if self.drafter is None or not hidden or not self.active:
+            return
+        rows = len(tokens) - 1
+        try:
+            self.drafter.absorb(first, tokens, {tap: values[:rows] for tap, values in hidden.items()})
+        except Exception as error:
+            message = f"absorb raised {_described(error)}"
+            self.faults.append(message)
+            self.drafter = None
+            if self.strict:
+                raise DrafterFaultError(f"drafter: {message}") from error
+
+    def checkpoint(self) -> DrafterMark:
+        self._mark = self._taken_mark()
+        return DrafterMark(self._mark, self.policy.checkpoint(), self.observed, self.bound)
+
+    def restore(self, checkpoint: DrafterMark) -> None:
+        self._mark, policy, self.observed, self.bound = checkpoint
         self.policy.restore(policy)
         self._rewind()
 

@@ -6,20 +6,19 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from verispec.backends.contract import BackendAdapter, chain
-from verispec.drafting.options import DRAFT_MAX, DRAFT_MIN, DRAFT_POLICY
+from verispec.drafting.options import DRAFT_MAX, DRAFT_MIN, DRAFT_POLICY, RECURRENT_SNAPSHOTS
 from verispec.drafting.resolution import Resolution, availability
-from verispec.drafting.suffix_corpus import SuffixCorpus
 from verispec.engine.adaptive_width import AdaptiveWidth
 from verispec.engine.completion import Chunk, Completion
 from verispec.engine.conversation import Conversation
 from verispec.engine.decoder import Decoder
+from verispec.engine.draft_files import DraftFiles, RequestSources
 from verispec.engine.draft_width import FixedWidth, WidthPolicy
 from verispec.engine.generation import Generation
 from verispec.engine.guarded_drafter import GuardedDrafter
@@ -64,7 +63,7 @@ class Model:
         self.lock = ModelLock()
         """Held by whoever uses the backend."""
         self._costs: CostTable | None = None
-        self._corpora: dict[Path, SuffixCorpus] = {}
+        self._draft_files = DraftFiles(backend, tokenizer.digest)
 
     def generate(self, prompt: Prompt, **options: Any) -> Completion:
         """The whole answer to ``prompt``: a string to complete, chat messages, or token ids.
@@ -99,7 +98,7 @@ class Model:
         """Opens a request, on the conversation's sequence when there is one."""
         prepared = self.prepare(prompt, options)
         with self.lock:
-            sequence = conversation.reuse(prepared.prompt) if conversation else self.backend.open_sequence()
+            sequence = conversation.reuse(prepared) if conversation else self.backend.open_sequence()
             request = self.open(prepared, sequence)
             if conversation is not None:
                 conversation.begin(request)
@@ -128,13 +127,17 @@ class Model:
     def open(self, prepared: PreparedRequest, sequence: int) -> Request:
         """The request on ``sequence``, which holds nothing or a prefix of its prompt."""
         tokens, options = prepared.prompt, prepared.options
+        sampler = Sampler(options.sampling, prepared.seed, tokens, prepared.matcher)
+        window = options.resolution.settings.get(RECURRENT_SNAPSHOTS.name)
+        self.backend.keep_states(sequence, window or 0)
         request = Request(
             tokens,
             Target(self.backend, sequence),
-            self._drafter(options),
-            Sampler(options.sampling, prepared.seed, tokens, prepared.matcher),
+            self._drafter(options, RequestSources(self._draft_files, sequence, sampler.guess)),
+            sampler,
             self._decoder(options, self.backend.capabilities.context - len(tokens)),
             None if options.prompt_logprobs is None else PromptScores(options.prompt_logprobs),
+            window,
         )
         if request.sampler.finished:  # a grammar of no text at all
             request.decoder.complete()
@@ -154,18 +157,12 @@ class Model:
             include_text=include_text,
         )
 
-    def _drafter(self, options: RequestOptions) -> GuardedDrafter:
+    def _drafter(self, options: RequestOptions, sources: RequestSources) -> GuardedDrafter:
         resolution = options.resolution
         vocabulary = self.backend.capabilities.vocabulary
-        drafter = resolution.make_drafter(self._open_corpus)
+        drafter = resolution.make_drafter(sources)
         policy = self._policy(resolution) if drafter is not None else FixedWidth(0)
         return GuardedDrafter(drafter, policy, vocabulary, options.strict_drafter, options.drafter_deadline)
-
-    def _open_corpus(self, path: Path) -> SuffixCorpus:
-        """The corpus in ``path`` as it was when it was first asked for."""
-        if path not in self._corpora:
-            self._corpora[path] = SuffixCorpus.open(path, self.tokenizer.digest)
-        return self._corpora[path]
 
     def _policy(self, resolution: Resolution) -> WidthPolicy:
         settings = resolution.settings

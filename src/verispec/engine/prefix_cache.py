@@ -90,12 +90,14 @@ class PrefixCache:
         return path
 
     def match(self, identity: str, tokens: Sequence[int]) -> Path:
-        """The longest held prefix of the prompt ``tokens``, and marks it as used.
+        """The longest held prefix of the prompt ``tokens`` that a sequence can go on behind, and marks it as used.
 
         At most ``len(tokens) - 1`` positions: the last token must still be evaluated, for the row that says what
         follows.
         """
         path = self.find(identity, tokens, max(len(tokens) - 1, 0) // self.block)
+        while path and not self._held[path.places[-1]].block.resumable:
+            path.places.pop()
         self._use(path)
         self.query_tokens += len(tokens)
         self.hit_tokens += len(path) * self.block
@@ -120,16 +122,24 @@ class PrefixCache:
             return False
         place = before.number if before else path.identity, array("i", tokens).tobytes()
         if place not in self._held:
-            block = save()
-            path_bytes = block.bytes + (before.path_bytes if before else 0)
-            if path_bytes > self.max_bytes:
+            if not self._take(place, before, next(self._numbers), save()):
                 return False
-            self._held[place] = HeldBlock(next(self._numbers), block, path_bytes)
-            self.bytes += block.bytes
-            self.stored_blocks += 1
+        elif not self._held[place].block.resumable and (block := save()).resumable:
+            self._take(place, before, self._held[place].number, block)
         path.places.append(place)
         self._use(path)
         self._evict()
+        return True
+
+    def _take(self, place: Place, before: HeldBlock | None, number: int, block: PrefixBlock) -> bool:
+        """Holds ``block``, in the stead of one that nobody could go on behind; whether there is room for its path."""
+        path_bytes = block.bytes + (before.path_bytes if before else 0)
+        if path_bytes > self.max_bytes:
+            return False
+        replaced = self._held.get(place)
+        self._held[place] = HeldBlock(number, block, path_bytes)
+        self.bytes += block.bytes - (replaced.block.bytes if replaced else 0)
+        self.stored_blocks += replaced is None
         return True
 
     def clear(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from verispec.artifacts.digests import file_sha256
+from verispec.drafting.options import FR_RANKING, SUFFIX_CORPUS
 from verispec.engine.completion import Completion
 from verispec.evidence.receipt import Evidence, Receipt
 
@@ -59,6 +60,7 @@ def make_receipt(
             "prompt_passes": counters.prompt_passes,
             "reused_tokens": counters.reused_tokens,
             "replays": counters.replays,
+            "guarded_round": counters.guarded_round,
         },
         faults=completion.faults,
         timings={
@@ -81,5 +83,6 @@ def make_receipt(
 
 def _drafting_artifacts(completion: Completion) -> dict[str, str]:
     """Role to SHA-256 of the files the drafter read."""
-    corpus = completion.options.resolution.settings.get("spec_suffix_corpus")
-    return {} if corpus is None else {"corpus": file_sha256(Path(str(corpus)))}
+    settings = completion.options.resolution.settings
+    files = {"corpus": settings.get(SUFFIX_CORPUS.name), "ranking": settings.get(FR_RANKING.name)}
+    return {role: file_sha256(Path(str(path))) for role, path in files.items() if path is not None}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from verispec.backends.contract import Checkpoint, Evaluation
 from verispec.drafting.contract import Proposal
 from verispec.engine.decoder import Decoder, DecoderMark
-from verispec.engine.guarded_drafter import GuardedDrafter
+from verispec.engine.guarded_drafter import DrafterMark, GuardedDrafter
 from verispec.engine.prompt_scores import PromptScores
 from verispec.engine.sampler import Sampled, Sampler
 from verispec.engine.shared_pass import Step
@@ -21,12 +21,15 @@ from verispec.engine.target import Target
 class Counters:
     """What a request's passes cost, in wall seconds, and what they did not have to do.
 
-    ``replays`` counts prefixes that were there and evaluated again, because a sliding window had forgotten them.
+    ``replays`` counts prefixes that were there and evaluated again: a sliding window had forgotten them, or a rejection
+    went back further than the rollback window. ``guarded_round`` is the round, from 0, whose rejection did so first:
+    from then on no proposal is longer than the window.
     """
 
     reused_tokens: int = 0
     prompt_passes: int = 0
     replays: int = 0
+    guarded_round: int | None = None
     prompt_seconds: float = 0.0
     draft_seconds: float = 0.0
     pass_seconds: float = 0.0
@@ -63,9 +66,11 @@ class Retained(NamedTuple):
     tokens: int
     emissions: int
     target: Checkpoint
-    drafter: tuple[object, object, int]
+    drafter: DrafterMark
     sampler: int
     decoder: DecoderMark
+    replays: int
+    guarded_round: int | None
 
 
 class Request:
@@ -79,8 +84,10 @@ class Request:
         sampler: Sampler,
         decoder: Decoder,
         scores: PromptScores | None = None,
+        window: int | None = None,
     ) -> None:
-        """``scores``: where the prompt's own log-probabilities go, when they were asked for."""
+        """``scores``: where the prompt's own log-probabilities go, when they were asked for. ``window``: S of a
+        recurrent target, None for one that takes back whatever it evaluated."""
         self.tokens = list(prompt)
         self.prompt_length = len(self.tokens)
         self.target = target
@@ -88,6 +95,9 @@ class Request:
         self.sampler = sampler
         self.decoder = decoder
         self.scores = scores
+        self.window = window
+        self.block_end = 1
+        """Where a prompt is cut, in multiples of positions: a recurrent state can be saved there."""
         self.counters = Counters(reused_tokens=target.length)
         self.emissions: list[Emitted] = []
         self.schedule = ALONE
@@ -119,7 +129,15 @@ class Request:
         if self.scores is not None:  # the rows of the round itself score nothing
             return min(rows, self._waiting())
         waiting = len(self.tokens) - self.target.length
-        return max(0, min(rows, waiting - max(1, rows - self.drafter.widest)))
+        chunk = max(0, min(rows, waiting - max(1, rows - self.drafter.widest)))
+        if self.block_end > 1 and self.target.length < self.prompt_length - 1:
+            return self._to_block_end(chunk or min(rows, waiting - 1)) or chunk
+        return chunk
+
+    def _to_block_end(self, rows: int) -> int:
+        """How many of the next ``rows`` pending tokens end with a block; 0 when no block ends among them."""
+        length = self.target.length
+        return max(0, (length + rows) // self.block_end * self.block_end - length)
 
     def process_prompt(self, chunk: int) -> Step[None]:
         """Evaluates and commits the next ``chunk`` tokens of the prompt."""
@@ -127,10 +145,12 @@ class Request:
         length = self.target.length
         tokens = self.tokens[length : length + chunk]
         scores = self.scores
-        evaluation = yield self.target.share(tokens, chunk if scores else 0, scores is not None)
+        taps = self.drafter.taps
+        evaluation = yield self.target.share(tokens, chunk if scores else 0, scores is not None, taps)
         if scores is not None:
             scores.take(evaluation, self.tokens, length, chunk)
         self.target.commit(length + chunk)
+        self.drafter.absorb(length, self.tokens[length : length + chunk + 1], evaluation.hidden)
         self.counters.prompt_passes += 1
         self.counters.prompt_seconds += time.perf_counter() - started
 
@@ -147,6 +167,8 @@ class Request:
             self.drafter.checkpoint(),
             self.sampler.checkpoint(),
             self.decoder.checkpoint(),
+            self.counters.replays,
+            self.counters.guarded_round,
         )
         return self._unfinished
 
@@ -177,16 +199,32 @@ class Request:
         started = time.perf_counter()
         pending = self.tokens[self.target.length :]
         rows = [*pending, *proposal.tokens]
-        evaluation = yield self.target.share(rows, 1 + len(proposal.tokens), self.sampler.needs_logits)
+        outputs = 1 + len(proposal.tokens)
+        evaluation = yield self.target.share(rows, outputs, self.sampler.needs_logits, self.drafter.taps)
         self.counters.pass_seconds += time.perf_counter() - started
         return evaluation
 
-    def commit(self, emitted: Emitted) -> None:
-        """Every emitted token but the last was evaluated in this pass; the last is the next anchor."""
+    def commit(self, emitted: Emitted, evaluation: Evaluation) -> None:
+        """Every emitted token but the last was evaluated in this pass; the last is the next anchor.
+
+        A rejection outside the rollback window leaves the target where it was before the pass. The tokens are pending
+        then, and the next pass evaluates them once more, before its own proposal: the replay.
+        """
         tokens = [sampled.token for sampled in emitted.tokens]
+        begin = self.target.length
         self.tokens += tokens
-        self.target.commit(len(self.tokens) - 1)
+        if not self.target.commit(len(self.tokens) - 1):
+            self._guard()
         self.drafter.record(tokens)
+        self.drafter.absorb(begin, self.tokens[begin:], evaluation.hidden)
+
+    def _guard(self) -> None:
+        """Counts the replay; from here on no rejection of this request can need another."""
+        self.counters.replays += 1
+        if self.counters.guarded_round is None:
+            self.counters.guarded_round = len(self.emissions)
+        assert self.window is not None
+        self.drafter.bound = self.window
 
     def emit(self, emitted: Emitted) -> Emitted:
         self.emissions.append(emitted)
@@ -203,4 +241,6 @@ class Request:
         self.drafter.restore(retained.drafter)
         self.sampler.restore(retained.sampler)
         self.decoder.restore(retained.decoder)
+        self.counters.replays = retained.replays
+        self.counters.guarded_round = retained.guarded_round
         self._unfinished = None

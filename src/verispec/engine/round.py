@@ -20,7 +20,7 @@ def run_round(request: Request, rows: int) -> Step[Emitted]:
         proposal = request.draft(rows)  # 2. ask the drafter
         evaluation = yield from request.evaluate(proposal)  # 3. one target pass over anchor + proposal
         emitted = sample_through_mismatch(request, evaluation, proposal)  # 4. the target decides
-        request.commit(emitted)  # 5. keep the accepted prefix, drop every rejected row
+        request.commit(emitted, evaluation)  # 5. keep the accepted prefix, drop every rejected row
         return request.emit(emitted)  # 6. exactly one token of the target's own goes out with it
     except BaseException:
         request.restore(retained)  # 7. nothing half-done is visible

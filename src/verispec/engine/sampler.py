@@ -106,6 +106,13 @@ class Sampler:
         logprob, alternatives = _native.log_probabilities(logits, token, self._logprobs)
         return Sampled(token, logprob, tuple(alternatives))
 
+    def guess(self, logits: npt.NDArray[np.float32], position: int) -> int:
+        """The token that would be chosen at ``position`` from a drafter's ``logits``, ``[vocabulary]``, with the noise
+        that the choice there will be made with; penalties count what has been accepted so far."""
+        if self._takes_argmax:
+            return int(logits.argmax())
+        return self._native.choose(logits, position, self._history, None)
+
     def accept(self, token: int) -> None:
         """Takes in the token just sampled, before the next row is looked at.
 

@@ -12,7 +12,7 @@ from verispec.backends.contract import BackendAdapter, Evaluation, Row, chain
 class PassShare(NamedTuple):
     """What one request brings to a pass: a chain of ``tokens`` from ``position``, its committed length.
 
-    The last ``outputs`` rows give outputs.
+    The last ``outputs`` rows give outputs. ``taps`` are the hidden states it wants of all its rows.
     """
 
     sequence: int
@@ -20,6 +20,7 @@ class PassShare(NamedTuple):
     tokens: Sequence[int]
     outputs: int
     want_logits: bool
+    taps: tuple[int, ...] = ()
 
 
 T = TypeVar("T")
@@ -31,22 +32,28 @@ def evaluate_together(backend: BackendAdapter, shares: Sequence[PassShare]) -> l
     """Evaluates every share in one pass and gives each its own outputs, in order."""
     rows: list[Row] = []
     outputs: list[int] = []
-    ends = [0]
+    ends = [(0, 0)]
     for share in shares:
         rows += chain(share.sequence, share.position, share.tokens, len(rows))
         outputs += range(len(rows) - share.outputs, len(rows))
-        ends.append(len(outputs))
-    whole = backend.evaluate(rows, outputs, any(share.want_logits for share in shares))
+        ends.append((len(rows), len(outputs)))
+    taps = sorted({tap for share in shares for tap in share.taps})
+    whole = backend.evaluate(rows, outputs, any(share.want_logits for share in shares), taps)
     return [
-        Evaluation(whole.argmax[begin:end], None if whole.logits is None else whole.logits[begin:end])
-        for begin, end in pairwise(ends)
+        Evaluation(
+            whole.argmax[begin:end],
+            None if whole.logits is None else whole.logits[begin:end],
+            {tap: whole.hidden[tap][row_begin:row_end] for tap in share.taps},
+        )
+        for share, ((row_begin, begin), (row_end, end)) in zip(shares, pairwise(ends), strict=True)
     ]
 
 
 def evaluate_alone(backend: BackendAdapter, share: PassShare) -> Evaluation:
     """The same for one share."""
     rows = chain(share.sequence, share.position, share.tokens)
-    return backend.evaluate(rows, range(len(rows) - share.outputs, len(rows)), share.want_logits)
+    outputs = range(len(rows) - share.outputs, len(rows))
+    return backend.evaluate(rows, outputs, share.want_logits, share.taps)
 
 
 def run_alone(backend: BackendAdapter, step: Step[T]) -> T:

@@ -61,6 +61,13 @@ class Job:
         self.clock.begun = time.perf_counter()
 
     @property
+    def prefix_identity(self) -> str:
+        """Whose prefixes it may share: a drafter with entries of its own beside the target's goes on only from prefixes
+        that were evaluated with one."""
+        strategy = self.prepared.options.resolution.strategy
+        return f"{self.identity}\0{strategy.name}" if strategy.keeps_entries else self.identity
+
+    @property
     def reading(self) -> bool:
         """Whether more of the prompt is left to evaluate than its last token."""
         request = self.request

@@ -9,6 +9,7 @@ from verispec.backends.contract import BackendAdapter
 from verispec.engine.batching.job import Job
 from verispec.engine.batching.statistics import Statistics
 from verispec.engine.prefix_cache import PrefixCache
+from verispec.engine.request import Request
 from verispec.errors import VerispecError
 
 
@@ -28,9 +29,15 @@ class Prefixes:
         """Puts the longest prefix known of the job's prompt into the empty ``sequence``."""
         if self._cache is None or not job.cache_prompt:
             return
-        job.prefix = self._cache.match(job.identity, job.prepared.prompt)
+        job.prefix = self._cache.match(job.prefix_identity, job.prepared.prompt)
         if job.prefix:
             self._backend.load_blocks(sequence, self._cache.blocks(job.prefix))
+
+    def prepare(self, request: Request) -> None:
+        """A recurrent state can be saved where a pass ends or keeps it: the prompt is cut there."""
+        if self._cache is not None and self._backend.capabilities.recurrent:
+            request.block_end = self._cache.block
+            self._backend.keep_states(request.target.sequence, request.window or 0, block_ends=True)
 
     def keep(self, job: Job) -> None:
         """Saves the blocks that the job's last step has completed. A failure costs the job nothing but the cache."""
@@ -56,7 +63,7 @@ class Prefixes:
             return False
         prompt, size = job.prepared.prompt, self._cache.block
         for other in running:
-            if other.reading and other.prefix is not None and other.identity == job.identity:
+            if other.reading and other.prefix is not None and other.prefix_identity == job.prefix_identity:
                 begin = len(other.prefix) * size
                 end = begin + size
                 theirs = other.prepared.prompt

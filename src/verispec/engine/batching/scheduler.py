@@ -126,7 +126,10 @@ class Scheduler:
     def _begin(self, job: Job, sequence: int) -> None:
         try:
             self._prefixes.load(job, sequence)
-            job.begin(self.model.open(job.prepared, sequence))
+            request = self.model.open(job.prepared, sequence)
+            if job.prefix is not None:
+                self._prefixes.prepare(request)
+            job.begin(request)
         except Exception as error:
             self.model.backend.close_sequence(sequence)
             job.end_with(error)

@@ -95,6 +95,7 @@ class Statistics:
         self.finished[outcome.finish_reason] += 1
         self.prompt_tokens += len(outcome.prompt_tokens)
         self.replays += outcome.counters.replays
+        self.guarded_requests += outcome.counters.guarded_round is not None
         self.drafter_faults += len(outcome.faults)
         if outcome.rounds:
             self.first_token_seconds.observe(outcome.timings.first_token)

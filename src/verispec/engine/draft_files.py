@@ -1,0 +1,66 @@
+"""Files and model parts that drafters are made from, opened when they are first asked for and kept for all requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verispec.backends.contract import BackendAdapter, PredictionBlock
+from verispec.drafting.options import FR_RANKING, FR_VOCAB_SIZE
+from verispec.drafting.sources import Choose
+from verispec.drafting.suffix_corpus import SuffixCorpus
+from verispec.errors import OptionError
+
+
+class DraftFiles:
+    """What one model's requests have asked for so far, as it was when it was first asked for."""
+
+    def __init__(self, backend: BackendAdapter, tokenizer_digest: str) -> None:
+        self._backend = backend
+        self._tokenizer_digest = tokenizer_digest
+        self._corpora: dict[Path, SuffixCorpus] = {}
+        self._blocks: dict[tuple[int, str | None], PredictionBlock] = {}
+
+    def corpus(self, path: Path) -> SuffixCorpus:
+        if path not in self._corpora:
+            self._corpora[path] = SuffixCorpus.open(path, self._tokenizer_digest)
+        return self._corpora[path]
+
+    def prediction_block(self, size: int, ranking: str | None) -> PredictionBlock:
+        """The block with a head over all tokens (``size`` 0), the first ids, or the first of a ranked list."""
+        key = size, ranking
+        if key not in self._blocks:
+            self._blocks[key] = self._open_block(size, ranking)
+        return self._blocks[key]
+
+    def _open_block(self, size: int, ranking: str | None) -> PredictionBlock:
+        vocabulary = self._backend.capabilities.vocabulary
+        if ranking is None:
+            if size > vocabulary:
+                raise OptionError(f"{FR_VOCAB_SIZE.name}: expected at most {vocabulary} tokens, found {size}")
+            return self._backend.prediction_block(size or None, None)
+        from verispec.artifacts import ranked_vocabulary
+
+        ids = ranked_vocabulary.load(Path(ranking), self._tokenizer_digest, vocabulary)
+        if size > len(ids):
+            raise OptionError(
+                f"{FR_VOCAB_SIZE.name}: expected at most {len(ids)}, the tokens listed in {ranking}, found {size}"
+            )
+        return self._backend.prediction_block(None, ids[: size or None])
+
+
+@dataclass(frozen=True)
+class RequestSources:
+    """One request's ``DraftSources``."""
+
+    files: DraftFiles
+    sequence: int
+    choose: Choose
+
+    def corpus(self, path: Path) -> SuffixCorpus:
+        return self.files.corpus(path)
+
+    def prediction_block(self, settings: Mapping[str, Any]) -> PredictionBlock:
+        return self.files.prediction_block(settings[FR_VOCAB_SIZE.name], settings[FR_RANKING.name])
