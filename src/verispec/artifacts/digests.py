@@ -37,10 +37,10 @@ def file_sha256(path: Path, progress: Progress | None = None, *, remembered: boo
         os.close(descriptor)
 
 
-def folder_sha256(folder: Path) -> str:
+def folder_sha256(folder: Path, *, remembered: bool = True) -> str:
     """SHA-256 over the names and digests of the files in ``folder``, hidden ones and folders left out."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    lines = [f"{file_sha256(path)}  {path.name}\n" for path in files]
+    lines = [f"{file_sha256(path, remembered=remembered)}  {path.name}\n" for path in files]
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 

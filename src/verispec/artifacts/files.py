@@ -13,18 +13,26 @@ from typing import BinaryIO
 @contextlib.contextmanager
 def atomic_writer(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
     """A binary file that becomes ``path``, synced to disk, when the block ends well; else nothing is left."""
+    with atomic_path(path, mode) as partial, partial.open("wb") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def atomic_path(path: Path, mode: int = 0o644) -> Iterator[Path]:
+    """The same for a writer that opens its file itself: an empty file beside ``path``, to be filled by name."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
+    partial = Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
+        os.close(descriptor)
+        yield partial
+        with partial.open("rb+") as file:
             os.fsync(file.fileno())
         os.chmod(partial, mode)
         os.replace(partial, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)
+            partial.unlink()
         raise
 
 

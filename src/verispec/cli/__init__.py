@@ -17,6 +17,7 @@ from verispec.cli import (
     capabilities,
     chat,
     conformance,
+    convert,
     corpus,
     demo,
     inspect,
@@ -24,6 +25,7 @@ from verispec.cli import (
     models,
     parity,
     pull,
+    quantize,
     run,
     serve,
     verify,
@@ -70,6 +72,8 @@ app.command("verify")(verify.command)
 app.command("parity")(parity.command)
 app.command("corpus")(corpus.command)
 app.command("conformance")(conformance.command)
+app.command("convert")(convert.command)
+app.command("quantize")(quantize.command)
 app.add_typer(bench.app)
 app.add_typer(lab.app)
 

@@ -30,22 +30,33 @@ def read_published_files(folder: Path, vocabulary_size: int) -> tuple[Tokenizer,
     """
     path = folder / TOKENIZER
     published = _json(path)
+    metadata = published_metadata(folder, published, vocabulary_size)
+    pipeline = LibraryTokenizer.from_str(json.dumps(_without_added_tokens(published)))
+    template = published_template(folder)
+    if template is not None:
+        metadata[TEMPLATE] = template
+    vocabulary = read_vocabulary(metadata, str(path))
+    return Tokenizer(vocabulary, pipeline), ChatTemplate.from_gguf(metadata, str(folder))
+
+
+def published_metadata(folder: Path, published: dict[str, Any], vocabulary_size: int) -> dict[str, Any]:
+    """The ``tokenizer.ggml.*`` keys for ``published``, the content of the folder's ``tokenizer.json``.
+
+    Ids without a text have an empty one; the pre-tokeniser's name is the digest of the whole file. Raises as
+    ``read_published_files`` does.
+    """
+    path = folder / TOKENIZER
     _refuse_other_kinds(path, published)
     try:
         metadata = _facts(folder, published, vocabulary_size)
         whole = LibraryTokenizer.from_str(json.dumps(published))
-        pipeline = LibraryTokenizer.from_str(json.dumps(_without_added_tokens(published)))
     except Exception as error:  # the library raises bare Exception, facts of other types all kinds
         raise ArtifactError(
             path, "tokeniser", "one that the tokenizers library reads", repr(error)
         ) from error
     bos = metadata.get(PREFIX + "bos_token_id")
     metadata[PREFIX + "add_bos_token"] = bos is not None and whole.encode("a").ids[:1] == [bos]
-    template = _template(folder)
-    if template is not None:
-        metadata[TEMPLATE] = template
-    vocabulary = read_vocabulary(metadata, str(path))
-    return Tokenizer(vocabulary, pipeline), ChatTemplate.from_gguf(metadata, str(folder))
+    return metadata
 
 
 def _refuse_other_kinds(path: Path, published: dict[str, Any]) -> None:
@@ -114,7 +125,7 @@ def _end_ids(folder: Path) -> list[int]:
     return ends if isinstance(ends, list) else [ends]
 
 
-def _template(folder: Path) -> object:
+def published_template(folder: Path) -> object:
     """What ``tokenizer_config.json`` or a file beside it holds; of several templates, the one called default."""
     if (folder / TEMPLATE_FILE).is_file():
         return (folder / TEMPLATE_FILE).read_text(encoding="utf-8", errors="replace")

@@ -1,0 +1,44 @@
+"""A published folder as a GGUF file: the content of ``SafetensorsFolder``, written down."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from verispec.artifacts.gguf_writer import Progress
+from verispec.artifacts.manifest import derivation_of
+from verispec.artifacts.published_tokenizer import TOKENIZER
+from verispec.artifacts.quantise import KEPT, Derived, Target, trunk_layers, write_derived
+from verispec.artifacts.safetensors_folder import SafetensorsFolder
+from verispec.artifacts.tensor_roles import kept_in_float32, role_of
+from verispec.artifacts.tensor_types import TensorType
+from verispec.errors import ArtifactError
+
+CONVERTED_TYPES = {"bf16": TensorType.BF16, "f16": TensorType.F16, "f32": TensorType.F32}
+AS_PUBLISHED = "as published"
+
+
+def convert(
+    folder: Path, output: Path, kind: TensorType | None = None, progress: Progress | None = None
+) -> Derived:
+    """Writes the model in ``folder`` to the GGUF file ``output``, and the manifest beside it.
+
+    Matrices get the type ``kind``, by default the one they were published in. Raises ArtifactError and UnsupportedError
+    as opening the folder does, and ArtifactError when it has no tokeniser.
+    """
+    with SafetensorsFolder.open(folder) as parent:
+        if not (folder / TOKENIZER).is_file():
+            raise ArtifactError(folder, "folder", f"{TOKENIZER}, which the GGUF file needs", "none")
+        trunk = trunk_layers(parent)
+        targets = []
+        for name, tensor in parent.tensors.items():
+            kept = kept_in_float32(name, tensor.shape)
+            wanted = tensor.type if kept or kind is None else kind
+            role = KEPT if kept else role_of(name, trunk)
+            targets.append(Target(name, tensor.shape, wanted, name, wanted, role))
+        content = {"convert": kind.name if kind else AS_PUBLISHED}
+        digest = hashlib.sha256(repr(sorted(content.items())).encode()).hexdigest()
+        recipe = f"converted to {kind.name}" if kind else f"converted {AS_PUBLISHED}"
+        return write_derived(
+            parent, output, targets, derivation_of(parent, recipe, digest, content), progress
+        )

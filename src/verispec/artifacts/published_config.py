@@ -1,0 +1,266 @@
+"""``config.json`` of a published model as GGUF metadata: the keys that llama.cpp's converter writes, by its names.
+
+What a GGUF file of the family cannot say (another activation, a bias, layers of another kind) is refused, never left
+out: the file would be another model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verispec.artifacts.gguf_header import MetadataValue
+from verispec.artifacts.json_file import read_json_object
+from verispec.errors import ArtifactError, UnsupportedError
+
+CONFIG = "config.json"
+
+ARCHITECTURES = {
+    "llama": "llama",
+    "mistral": "llama",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+    "gemma3": "gemma3",
+    "gemma3_text": "gemma3",
+    "qwen3_5": "qwen35",
+    "qwen3_5_text": "qwen35",
+    "qwen3_5_moe": "qwen35moe",
+    "qwen3_5_moe_text": "qwen35moe",
+    "qwen3_next": "qwen3next",
+}
+"""``model_type`` to GGUF architecture id."""
+HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
+WITH_EXPERTS = ("qwen35moe", "qwen3next")
+SHIFTED_NORMS = ("gemma3", *HYBRIDS)
+"""Published norm weights are w where the model multiplies by 1 + w; GGUF holds the sum."""
+ROTARY_SECTIONS = [11, 11, 10, 0]
+"""Of Qwen3.5 where its file is silent."""
+PARTIAL_ROTARY = 0.25
+
+
+@dataclass(frozen=True)
+class PublishedConfig:
+    """The text model's configuration. ``values`` is the object that holds its numbers."""
+
+    path: Path
+    architecture: str
+    values: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path) -> PublishedConfig:
+        """Raises ArtifactError for a file that is missing or malformed, UnsupportedError for an unknown family."""
+        path = folder / CONFIG
+        whole = read_json_object(path)
+        kind = whole.get("model_type")
+        if kind not in ARCHITECTURES:
+            known = ", ".join(ARCHITECTURES)
+            raise UnsupportedError(
+                "unknown-model-type",
+                f"{path}: model_type: expected one of {known}, found {kind!r}",
+                "Convert it with llama.cpp's converter, and load the GGUF file",
+            )
+        inner = whole.get("text_config")
+        values = {**whole, **inner} if isinstance(inner, dict) else whole
+        config = cls(path, ARCHITECTURES[kind], values)
+        config.check_representable()
+        return config
+
+    def refuse(self, key: str, expected: str, found: object) -> ArtifactError:
+        """The error for the value of ``key``; the caller raises it."""
+        return ArtifactError(self.path, key, expected, "nothing" if found is None else repr(found)[:80])
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        value = self.values.get(key)
+        value = default if value is None else value
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.refuse(key, "a whole number", value)
+        return value
+
+    def number(self, key: str, default: float | None = None) -> float:
+        value = self.values.get(key)
+        value = default if value is None else value
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise self.refuse(key, "a number", value)
+        return float(value)
+
+    @property
+    def layers(self) -> int:
+        return self.integer("num_hidden_layers")
+
+    @property
+    def heads(self) -> int:
+        return self.integer("num_attention_heads")
+
+    @property
+    def kv_heads(self) -> int:
+        return self.integer("num_key_value_heads", self.heads)
+
+    @property
+    def head_dim(self) -> int:
+        return self.integer("head_dim", self.integer("hidden_size") // max(self.heads, 1))
+
+    @property
+    def tied(self) -> bool:
+        """Whether the output matrix is the embedding. Gemma's are, where the file is silent."""
+        return bool(self.values.get("tie_word_embeddings", self.architecture == "gemma3"))
+
+    @property
+    def prediction_layers(self) -> int | None:
+        """How many prediction blocks the file promises; None where it is silent."""
+        value = self.values.get("mtp_num_hidden_layers")
+        return None if value is None else self.integer("mtp_num_hidden_layers")
+
+    @property
+    def rotary(self) -> Mapping[str, Any]:
+        """Rotary parameters of the full-attention layers, in the older or the newer form of the file."""
+        old = self.values.get("rope_scaling") or {}
+        new = self.values.get("rope_parameters") or {}
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            raise self.refuse("rope_parameters", "an object", new or old)
+        merged = {**old, **new.get("full_attention", new)}
+        if "type" in merged:
+            merged.setdefault("rope_type", merged["type"])
+        return merged
+
+    def recurrent_layers(self) -> list[bool]:
+        """Per layer, whether it is a gated delta net."""
+        if self.architecture not in HYBRIDS:
+            return [False] * self.layers
+        kinds = self.values.get("layer_types")
+        if kinds is None:
+            interval = self.integer("full_attention_interval", 4)
+            return [(layer + 1) % interval != 0 for layer in range(self.layers)]
+        known = {"linear_attention": True, "full_attention": False}
+        if (
+            not isinstance(kinds, list)
+            or len(kinds) != self.layers
+            or any(kind not in known for kind in kinds)
+        ):
+            raise self.refuse("layer_types", f"{self.layers} entries among {', '.join(known)}", kinds)
+        return [known[kind] for kind in kinds]
+
+    def check_representable(self) -> None:
+        """Raises ArtifactError for a setting that the family's GGUF files have no way to say."""
+        activation = self.values.get("hidden_act") or self.values.get("hidden_activation") or "silu"
+        expected = ("gelu_pytorch_tanh",) if self.architecture == "gemma3" else ("silu", "swish")
+        if activation not in expected and not (self.architecture == "gemma3" and activation == "silu"):
+            raise self.refuse("hidden_act", " or ".join(expected), activation)
+        if self.architecture in HYBRIDS and self.values.get("attention_bias"):
+            raise self.refuse("attention_bias", "false", True)
+        if self.architecture in ("qwen2", "qwen3") and self.values.get("use_sliding_window"):
+            raise self.refuse("use_sliding_window", "false", True)
+        if self.architecture in WITH_EXPERTS:
+            if self.values.get("norm_topk_prob") is False:
+                raise self.refuse("norm_topk_prob", "true", False)
+            if self.values.get("mlp_only_layers") or self.integer("decoder_sparse_step", 1) != 1:
+                raise self.refuse("mlp_only_layers", "experts in every layer", "dense layers too")
+
+
+def metadata(config: PublishedConfig, prediction_layers: int) -> dict[str, MetadataValue]:
+    """Every key below ``<architecture>.``, and ``general.architecture``; ``prediction_layers`` are those present."""
+    context = 131072 if config.architecture == "gemma3" else None
+    keys: dict[str, MetadataValue] = {
+        "block_count": config.layers + prediction_layers,
+        "context_length": config.integer("max_position_embeddings", context),
+        "embedding_length": config.integer("hidden_size"),
+        "attention.head_count": config.heads,
+        "attention.head_count_kv": config.kv_heads,
+        "attention.key_length": config.head_dim,
+        "attention.value_length": config.head_dim,
+        "attention.layer_norm_rms_epsilon": config.number("rms_norm_eps", 1e-6),
+        "vocab_size": config.integer("vocab_size"),
+        **_rotary_keys(config),
+    }  # fmt: skip
+    if config.values.get("intermediate_size") is not None:
+        keys["feed_forward_length"] = config.integer("intermediate_size")
+    if config.architecture == "gemma3":
+        keys |= _gemma3_keys(config)
+    if config.architecture in HYBRIDS:
+        keys |= _hybrid_keys(config, prediction_layers)
+    if config.architecture in WITH_EXPERTS:
+        keys |= {
+            "expert_count": config.integer("num_experts"),
+            "expert_used_count": config.integer("num_experts_per_tok"),
+            "expert_feed_forward_length": config.integer("moe_intermediate_size"),
+            "expert_shared_feed_forward_length": config.integer("shared_expert_intermediate_size"),
+        }
+    named = {f"{config.architecture}.{key}": value for key, value in keys.items()}
+    return {"general.architecture": config.architecture, **named}
+
+
+def _rotary_keys(config: PublishedConfig) -> dict[str, MetadataValue]:
+    rotary = config.rotary
+    default = 1_000_000.0 if config.architecture == "gemma3" else 10000.0
+    theta = rotary.get("rope_theta", config.values.get("rope_theta"))
+    keys: dict[str, MetadataValue] = {"rope.freq_base": default if theta is None else float(theta)}
+    share = rotary.get("partial_rotary_factor", config.values.get("partial_rotary_factor"))
+    if share is None:
+        share = PARTIAL_ROTARY if config.architecture in HYBRIDS else 1.0
+    keys["rope.dimension_count"] = int(config.head_dim * share)
+    kind = rotary.get("rope_type", "default")
+    if kind in ("linear", "yarn"):
+        keys |= {"rope.scaling.type": kind, "rope.scaling.factor": float(rotary["factor"])}
+    elif kind not in ("default", "mrope", "llama3"):
+        raise config.refuse("rope_type", "default, linear, yarn or llama3", kind)
+    if kind == "yarn":
+        keys |= _yarn_keys(config, rotary)
+    return keys
+
+
+def _yarn_keys(config: PublishedConfig, rotary: Mapping[str, Any]) -> dict[str, MetadataValue]:
+    original = rotary.get("original_max_position_embeddings")
+    if not isinstance(original, int):
+        raise config.refuse("original_max_position_embeddings", "a whole number", original)
+    renamed = {
+        "extrapolation_factor": "yarn_ext_factor",
+        "attention_factor": "yarn_attn_factor",
+        "beta_fast": "yarn_beta_fast",
+        "beta_slow": "yarn_beta_slow",
+    }
+    given = {new: float(rotary[old]) for old, new in renamed.items() if rotary.get(old) is not None}
+    keys = {"original_context_length": original, **given}
+    return {f"rope.scaling.{key}": value for key, value in keys.items()}
+
+
+def _gemma3_keys(config: PublishedConfig) -> dict[str, MetadataValue]:
+    keys: dict[str, MetadataValue] = {"attention.sliding_window": config.integer("sliding_window")}
+    parameters = config.values.get("rope_parameters") or {}
+    sliding = parameters.get("sliding_attention", {}).get(
+        "rope_theta", config.values.get("rope_local_base_freq")
+    )
+    if sliding is not None:
+        keys["rope.freq_base_swa"] = float(sliding)
+    if config.values.get("final_logit_softcapping"):
+        keys["final_logit_softcapping"] = config.number("final_logit_softcapping")
+    if config.values.get("attn_logit_softcapping"):
+        raise config.refuse("attn_logit_softcapping", "none", config.values["attn_logit_softcapping"])
+    kinds = config.values.get("layer_types")
+    if isinstance(kinds, list):
+        keys["attention.sliding_window_pattern"] = [kind == "sliding_attention" for kind in kinds]
+    return keys
+
+
+def _hybrid_keys(config: PublishedConfig, prediction_layers: int) -> dict[str, MetadataValue]:
+    value_heads, value_dim = config.integer("linear_num_value_heads"), config.integer("linear_value_head_dim")
+    if config.integer("linear_key_head_dim") != value_dim:
+        raise config.refuse(
+            "linear_key_head_dim", f"{value_dim}, the value heads' size", config.values["linear_key_head_dim"]
+        )
+    recurrent = config.recurrent_layers()
+    keys: dict[str, MetadataValue] = {
+        "ssm.conv_kernel": config.integer("linear_conv_kernel_dim"),
+        "ssm.state_size": config.integer("linear_key_head_dim"),
+        "ssm.group_count": config.integer("linear_num_key_heads"),
+        "ssm.time_step_rank": value_heads,
+        "ssm.inner_size": value_heads * value_dim,
+        "full_attention_interval": recurrent.index(False) + 1 if False in recurrent else len(recurrent) + 1,
+        "attention.recurrent_layers": recurrent + [False] * prediction_layers,
+    }  # fmt: skip
+    if config.architecture != "qwen3next":
+        sections = list(config.rotary.get("mrope_section", ROTARY_SECTIONS))
+        keys["rope.dimension_sections"] = [*sections, 0, 0, 0, 0][:4]
+    if prediction_layers:
+        keys["nextn_predict_layers"] = prediction_layers
+    return keys
