@@ -1,7 +1,7 @@
 """Little random hybrid models (gated delta net and gated attention) of all three architecture ids, as GGUF files.
 
 Dense or with experts, with or without a prediction block, optionally with a tokeniser. Weights follow from the
-seed alone, so a golden file made elsewhere needs no weights beside it.
+seed alone, so the golden file (made by benchmarks/golden_hybrid.py) holds no weights.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from gguf import GGMLQuantizationType
 
-from native_graphs import matrix_bytes
 from tiny_llama import MERGES, VOCABULARY, tokens
 
 Values = npt.NDArray[np.float64]
@@ -109,6 +108,10 @@ def wide_hybrid(architecture: str = "qwen35", **changes: object) -> TinyHybrid:
     widths = {"hidden": 256, "wide": 256, "expert_wide": 256, "head_dim": 64, "rotated": 32, "state": 64}
     return TinyHybrid(architecture, **(widths | changes))  # type: ignore[arg-type]
 
+
+TOKENS = np.random.default_rng(23).integers(0, 96, 70).tolist()
+LENGTHS = (1, 3, 17, 64, 65, 70)
+"""Prompts of the golden file: the first that many of ``TOKENS``."""
 
 HYBRIDS = {
     "qwen35": TinyHybrid("qwen35", prediction=1),
@@ -299,6 +302,8 @@ def random_tensor(name: str, shape: Shape, kind: str, seed: int) -> npt.NDArray[
     if name.endswith("norm.weight"):
         return random.normal(1, 0.3, shape).astype(np.float32)
     if kind.endswith("_K"):
+        from native_graphs import matrix_bytes  # here, so that other models need no native extension
+
         stored = matrix_bytes(kind, math.prod(shape[:-1]), shape[-1], seed)
         return stored.reshape(*shape[:-1], -1)
     if name.endswith(("token_embd.weight", "embed_tokens.weight")):
