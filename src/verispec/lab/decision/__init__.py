@@ -1,4 +1,4 @@
-"""Decisions: a plan made before, lanes of two arms, the verdict they allow. ``decide`` and ``promote`` are the way in."""
+"""Decisions: a plan made before, lanes of two arms, the verdict they allow. ``decide`` and ``promote`` begin it."""
 
 from verispec.lab.decision.decide import decide, invalid
 from verispec.lab.decision.decision import Decision

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from verispec.lab.decision.plan import DecisionPlan
 from verispec.lab.decision.verdict import Verdict, verdict_of
 from verispec.lab.statistics.evidence import Evidence
@@ -14,26 +16,33 @@ def lanes_needed(evidence: Evidence, expected: float, plan: DecisionPlan) -> int
     """More lanes, half of each arm, after which the interval decides when effect and noise stay as expected.
 
     ``expected`` is the log effect thought true (the shrunken estimate). Lanes come as pairs in blocks of their own:
-    each adds 1/2 to the information and one degree of freedom. None: the noise is unknown yet, or no number that one could
-    run is enough.
+    each adds 1/2 to the information and one degree of freedom. While the noise is unknown it is the fewest lanes that
+    can decide anything. None: more than anybody could run.
     """
     noise = evidence.noise
-    if noise.degrees == 0 or noise.squares == 0:
-        return None
+    known = noise.degrees > 0 and noise.squares > 0
 
     def decides(pairs: int) -> bool:
         degrees = noise.degrees + pairs
-        squares = noise.squares * degrees / noise.degrees
+        squares = noise.squares * degrees / noise.degrees if known else 0.0
         width = as_float(half_width(evidence.information + pairs / 2, squares, degrees, plan.level))
+        if not known:
+            return width == 0.0
         return verdict_of(expected - width, expected + width, plan.log_margin) is not Verdict.CANNOT_TELL
 
-    enough = 1
-    while not decides(enough):
-        enough *= 2
-        if enough > MOST_PAIRS:
+    pairs = fewest(decides)
+    return None if pairs is None else 2 * pairs
+
+
+def fewest(enough: Callable[[int], bool]) -> int | None:
+    """The smallest number from 1 up for which ``enough`` holds, as it must for all above it; None beyond a million."""
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > MOST_PAIRS:
             return None
-    low = enough // 2
-    while enough - low > 1:
-        middle = (low + enough) // 2
-        low, enough = (low, middle) if decides(middle) else (middle, enough)
-    return 2 * enough
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

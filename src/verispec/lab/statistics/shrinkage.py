@@ -26,7 +26,7 @@ FEWEST = 10
 """Past comparisons below which there is nothing to learn a distribution from."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class EffectPrior:
     """A distribution of true log effects: probabilities ``weights`` on the points ``effects``, equal shapes."""
 

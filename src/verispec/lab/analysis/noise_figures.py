@@ -1,0 +1,118 @@
+"""How noisy a log is: batches of identical lanes, the chance of a lucky lane, and where the controls ran."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy import stats
+
+from verispec.errors import OptionError
+from verispec.lab.imports.imported_log import ImportedLane, ImportedLog
+from verispec.lab.statistics.evidence import LaneNoise
+from verispec.lab.statistics.identical_lanes import BatchNoise, batch_noise, lane_noise
+
+FEWEST_LANES = 4
+"""A batch of identical lanes counts when it is a whole one; two controls among candidates are not such a batch."""
+
+
+def identical_batches(log: ImportedLog, stage: str) -> list[list[ImportedLane]]:
+    """Batches of at least four lanes that all ran the same recipe over the whole suite."""
+    return [
+        batch
+        for batch in log.batches()
+        if len(batch) >= FEWEST_LANES
+        and len({lane.arm for lane in batch}) == 1
+        and {lane.stage for lane in batch} == {stage}
+        and {lane.suite for lane in batch} == {"whole"}
+    ]
+
+
+def metric_values(batches: Sequence[Sequence[ImportedLane]], metric: str) -> list[list[float]]:
+    """The metric of each lane, for the batches of which every lane has it."""
+    return [
+        [lane.metrics[metric] for lane in batch]
+        for batch in batches
+        if all(metric in lane.metrics for lane in batch)
+    ]
+
+
+def noise_of(log: ImportedLog, stage: str, metric: str) -> BatchNoise:
+    """Mean and spread of identical lanes, in the metric's unit."""
+    return batch_noise(_known(log, stage, metric))
+
+
+def log_noise_of(log: ImportedLog, stage: str, metric: str) -> LaneNoise:
+    """The same spread on the log scale, with its degrees of freedom: what decisions are made with."""
+    return lane_noise(_known(log, stage, metric))
+
+
+def _known(log: ImportedLog, stage: str, metric: str) -> list[list[float]]:
+    values = metric_values(identical_batches(log, stage), metric)
+    if len(values) < 2:
+        raise OptionError(
+            f"{log.source}: expected two batches of identical lanes with {metric} at stage {stage}, "
+            f"found {len(values)}"
+        )
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class Luck:
+    """How often a lane of the log reached ``threshold`` in the median, and how often the best of four would."""
+
+    threshold: float
+    lanes: int
+    reached: int
+
+    @property
+    def one_lane(self) -> float:
+        return self.reached / self.lanes
+
+    @property
+    def best_of_four(self) -> float:
+        return 1 - (1 - self.one_lane) ** 4
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "threshold": self.threshold,
+            "lanes": self.lanes,
+            "reached": self.reached,
+            "one_lane": round(self.one_lane, 4),
+            "best_of_four": round(self.best_of_four, 4),
+        }
+
+
+def luck(log: ImportedLog, threshold: float) -> Luck:
+    """Over all valid lanes of the whole suite, whatever they ran: few recipes made any difference."""
+    lanes = [
+        lane.metrics["median"] for lane in log.valid if lane.suite == "whole" and "median" in lane.metrics
+    ]
+    return Luck(threshold, len(lanes), sum(value >= threshold for value in lanes))
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlaces:
+    """Devices by how many controls they ran; ``p_value``: chance of so uneven a split if all were equally likely."""
+
+    by_device: dict[str, int]
+    p_value: float
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_device.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"total": self.total, "by_device": self.by_device, "p_value": float(f"{self.p_value:.3g}")}
+
+
+def control_places(log: ImportedLog) -> ControlPlaces:
+    """Whether device and arm can be told apart: controls that all ran on one device measure the device."""
+    devices = sorted({lane.device for lane in log.lanes})
+    counts = Counter(lane.device for lane in log.valid if lane.control)
+    by_device = {device: counts[device] for device in devices}
+    if not counts or len(devices) < 2:
+        return ControlPlaces(by_device, 1.0)
+    return ControlPlaces(by_device, float(stats.chisquare(list(by_device.values())).pvalue))

@@ -1,0 +1,81 @@
+"""The bank of past controls: how much identical lanes vary, and what past candidates turned out to be worth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verispec.errors import OptionError
+from verispec.lab.statistics.evidence import LaneNoise
+from verispec.lab.statistics.shrinkage import EffectPrior, learn_effects
+
+FORMAT = "verispec.lab.noise-bank/1"
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseBank:
+    """Of one engine, device, suite, ``stage`` (the cap of tokens) and ``metric``; logarithms throughout.
+
+    ``effects`` and ``standard_errors`` are the estimates of past candidates, all of them, losses and ties included.
+    """
+
+    source: str
+    stage: str
+    metric: str
+    noise: LaneNoise
+    effects: tuple[float, ...] = ()
+    standard_errors: tuple[float, ...] = ()
+
+    def prior(self) -> EffectPrior:
+        """What a new candidate is likely to be worth."""
+        return learn_effects(self.effects, self.standard_errors)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "stage": self.stage,
+            "metric": self.metric,
+            "squares": self.noise.squares,
+            "degrees": self.noise.degrees,
+            "lane_deviation_percent": round(100 * self.noise.deviation, 4),
+            "effects": list(self.effects),
+            "standard_errors": list(self.standard_errors),
+        }
+
+
+def write_banks(banks: Sequence[NoiseBank], path: Path) -> None:
+    content = {"format": FORMAT, "banks": [bank.as_dict() for bank in banks]}
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def read_bank(path: Path, stage: str, metric: str) -> NoiseBank:
+    """The bank of one stage and metric out of a file of banks."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: expected JSON of {FORMAT}, found {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise OptionError(f"{path}: expected the format {FORMAT}, found another file")
+    banks = [_bank(entry, path) for entry in content.get("banks", [])]
+    for bank in banks:
+        if (bank.stage, bank.metric) == (stage, metric):
+            return bank
+    held = ", ".join(f"{bank.stage} {bank.metric}" for bank in banks) or "none"
+    raise OptionError(f"{path}: expected a bank of stage {stage} and metric {metric}, found {held}")
+
+
+def _bank(entry: Any, path: Path) -> NoiseBank:
+    try:
+        return NoiseBank(
+            source=str(entry["source"]),
+            stage=str(entry["stage"]),
+            metric=str(entry["metric"]),
+            noise=LaneNoise(float(entry["squares"]), int(entry["degrees"])),
+            effects=tuple(float(one) for one in entry["effects"]),
+            standard_errors=tuple(float(one) for one in entry["standard_errors"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise OptionError(f"{path}: expected a whole bank, found one with a fault at {error}") from error
