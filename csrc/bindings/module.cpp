@@ -23,6 +23,7 @@ NB_MODULE(_native, m) {
       nb::arg("name").none() = nb::none());
   verispec::bind_memory(m);
   verispec::bind_weights(m);
+  verispec::bind_states(m);
   verispec::bind_program(m);
   verispec::bind_drafting(m);
   verispec::bind_sampling(m);

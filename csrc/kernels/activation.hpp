@@ -1,4 +1,4 @@
-// Activations of gated feed-forwards, one row each. out may be an input.
+// Activations of gated feed-forwards, and gates, one row each. out may be an input.
 #pragma once
 
 #include "elementwise.hpp"
@@ -19,6 +19,15 @@ inline void geglu(const float* gate, const float* up, int64_t n, float* out) {
     const F32x16 z = g * fma(g * g, cubic, linear);
     return times_sigmoid(g, z) * u;
   });
+}
+
+inline void sigmoid_gate(const float* x, const float* gate, int64_t n, float* out) {
+  map_rows(x, gate, n, out, [](F32x16 v, F32x16 g) { return times_sigmoid(v, g); });
+}
+
+inline void sigmoid_scale(const float* x, float gate, int64_t n, float* out) {
+  const F32x16 g = F32x16::set1(gate);
+  map_row(x, n, out, [g](F32x16 v) { return times_sigmoid(v, g); });
 }
 
 }  // namespace verispec::VERISPEC_ISA_NS

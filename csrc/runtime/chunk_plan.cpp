@@ -96,6 +96,32 @@ void cut_attention(ProgramPhase& phase, const PassShape& shape) {
   }
 }
 
+// Groups of channels.
+void cut_convolution(ProgramPhase& phase, const PassShape& shape) {
+  const int64_t groups = groups_of(phase.instructions[0]->weights[0]->packed);
+  const int64_t group_bytes = int64_t{kGroup} * shape.rows * static_cast<int64_t>(sizeof(float));
+  const int64_t least = std::max<int64_t>(1, kLeastChunkBytes / group_bytes);
+  for (int64_t begin = 0; begin < groups;) {
+    const int64_t end = std::min(groups, begin + next_size(groups - begin, 1, least, groups, shape));
+    phase.chunks.push_back({0, 0, 0, begin, end});
+    begin = end;
+  }
+}
+
+// Panels of heads; whole heads, whose rows are then prepared once, where there are enough of them.
+void cut_delta(ProgramPhase& phase, const PassShape& shape) {
+  const DeltaShape& delta = phase.instructions[0]->delta;
+  const int64_t panels = int64_t{delta.value_heads} * head_panels(delta);
+  const int64_t unit = delta.value_heads >= 2 * shape.threads ? head_panels(delta) : 1;
+  const int64_t state = int64_t{delta.key_dim} * delta.value_dim * static_cast<int64_t>(sizeof(float));
+  const int64_t least = std::max(unit, kLeastChunkBytes * head_panels(delta) / (state * shape.rows));
+  for (int64_t begin = 0; begin < panels;) {
+    const int64_t end = std::min(panels, begin + next_size(panels - begin, unit, least, panels, shape));
+    phase.chunks.push_back({0, 0, 0, begin, end});
+    begin = end;
+  }
+}
+
 // Rows of one tile share cache lines, quantised and in the KV cache: two threads on one tile are slower than
 // one.
 void cut_rows(ProgramPhase& phase, const PassShape& shape) {
@@ -113,6 +139,10 @@ void plan_chunks(ProgramPhase& phase, const PassShape& shape) {
       return cut_linear(phase, shape);
     case Op::kAttention:
       return cut_attention(phase, shape);
+    case Op::kConvolution:
+      return cut_convolution(phase, shape);
+    case Op::kDelta:
+      return cut_delta(phase, shape);
     case Op::kHead:
       return cut_head(phase, shape);
     default:

@@ -18,10 +18,21 @@ float* place_of_output_zero(float* out, int64_t begin) {
   return reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(out) - begin * sizeof(float));
 }
 
+// The convolutions of a linear layer's outputs, each where the columns of its own matrix are made.
+void run_convolutions(const Place& place, const ProgramPhase& phase, int part, int64_t begin, int64_t end) {
+  for (size_t i = 1; i < phase.instructions.size(); ++i) {
+    const Instruction& in = *phase.instructions[i];
+    if (in.op != Op::kConvolution) continue;
+    if (part < 0 || in.reads[0] == phase.instructions[0]->writes[part])
+      run_convolution(place, in, begin, end);
+  }
+}
+
 void run_epilogue(const Place& place, const ProgramPhase& phase, int row_end, int64_t begin, int64_t end) {
   for (int row = place.row_begin; row < row_end; ++row) {
     for (size_t i = 1; i < phase.instructions.size(); ++i) {
-      run_columns(place, *phase.instructions[i], row, begin, end);
+      const Instruction& in = *phase.instructions[i];
+      if (in.op != Op::kConvolution) run_columns(place, in, row, begin, end);
     }
   }
 }
@@ -39,7 +50,9 @@ void run_linear(const Frame& frame, const ProgramPhase& phase, const Chunk& chun
     frame.kernels->linear(in.weights[part]->packed, rows, input, chunk.begin, chunk.end, bias(in, part), out,
                           place.row_stride(in.writes[part]));
   }
-  run_epilogue(place, phase, rows, begin, std::min(chunk.end * kGroup, in.weights[first]->packed.n));
+  const int64_t end = std::min(chunk.end * kGroup, in.weights[first]->packed.n);
+  run_convolutions(place, phase, chunk.part, begin, end);
+  run_epilogue(place, phase, rows, begin, end);
 }
 
 void run_attention(const Frame& frame, const ProgramPhase& phase, const Chunk& chunk, uint8_t* scratch) {
@@ -54,6 +67,14 @@ void run_attention(const Frame& frame, const ProgramPhase& phase, const Chunk& c
                              place.at(in.writes[0], chunk.row_begin, 0));
   }
   run_epilogue(place, phase, chunk.row_end, chunk.begin * head_width, chunk.end * head_width);
+}
+
+void run_states(const Frame& frame, const ProgramPhase& phase, const Chunk& chunk, uint8_t* scratch) {
+  const Instruction& in = *phase.instructions[0];
+  const Place place = {frame, scratch, 0, 0, frame.buffers[in.writes[0]].width};
+  if (in.op == Op::kDelta) return run_delta(place, in, chunk.begin, chunk.end);
+  const int64_t channels = in.weights[0]->packed.n;
+  run_convolution(place, in, chunk.begin * kGroup, std::min(chunk.end * kGroup, channels));
 }
 
 // The greatest logits of a slice of the vocabulary, taken before the soft-cap. Without logits the slice lives
@@ -94,6 +115,9 @@ void run_chunk(const Frame& frame, const ProgramPhase& phase, uint32_t index, in
       return run_linear(frame, phase, chunk, scratch);
     case Op::kAttention:
       return run_attention(frame, phase, chunk, scratch);
+    case Op::kConvolution:
+    case Op::kDelta:
+      return run_states(frame, phase, chunk, scratch);
     case Op::kHead:
       return run_head(frame, phase, index, scratch);
     default:

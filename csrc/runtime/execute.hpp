@@ -13,6 +13,12 @@ struct Best {
   int64_t token;
 };
 
+// Rows [begin, begin + size) of a pass, of one sequence in order.
+struct Chain {
+  int begin;
+  int size;
+};
+
 // Everything a chunk needs beside its phase. Arrays hold one element per row of the pass, output_rows one per
 // output row.
 struct Frame {
@@ -25,6 +31,10 @@ struct Frame {
   const int32_t* positions = nullptr;
   const int32_t* slots = nullptr;
   const int32_t* output_rows = nullptr;
+  const int32_t* state_from = nullptr;
+  const int32_t* state_to = nullptr;
+  const uint8_t* state_kept = nullptr;  // see ChainRows
+  const std::vector<Chain>* chains = nullptr;
   bool want_logits = false;
   uint8_t* scratch = nullptr;  // scratch_bytes per worker
   size_t scratch_bytes = 0;
@@ -33,7 +43,12 @@ struct Frame {
   int rows_of(Domain domain) const { return domain == Domain::kPass ? rows : outputs; }
   uint8_t* bytes(BufferId id) const { return base + buffers[id].offset; }
   float* row(BufferId id, int64_t r) const {
-    return reinterpret_cast<float*>(bytes(id)) + r * buffers[id].width;
+    const Buffer& buffer = buffers[id];
+    float* start = buffer.input ? const_cast<float*>(buffer.given) : reinterpret_cast<float*>(bytes(id));
+    return start + r * buffer.width;
+  }
+  ChainRows rows_of(const Chain& chain) const {
+    return {chain.size, state_from + chain.begin, state_to + chain.begin, state_kept + chain.begin};
   }
 };
 
@@ -59,6 +74,10 @@ void run_row(const Place& place, const Instruction& in, int row);
 
 // Columns [begin, end) of one row of a column-wise instruction.
 void run_columns(const Place& place, const Instruction& in, int row, int64_t begin, int64_t end);
+
+// Channels [begin, end) of all rows; the delta rule for panels [begin, end) of all heads.
+void run_convolution(const Place& place, const Instruction& in, int64_t begin, int64_t end);
+void run_delta(const Place& place, const Instruction& in, int64_t begin, int64_t end);
 
 void run_chunk(const Frame& frame, const ProgramPhase& phase, uint32_t chunk, int worker);
 

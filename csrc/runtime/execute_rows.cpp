@@ -39,10 +39,53 @@ void rope(const Place& place, const Instruction& in, int row) {
                             place.frame.positions[row]);
 }
 
+// Equal parts of a row times the sigmoid of one gate each; a gate as wide as the row has a part a column.
+void sigmoid_gate(const Place& place, const Instruction& in, int row, int64_t begin, int64_t end) {
+  const KernelTable& kernels = *place.frame.kernels;
+  const int64_t width = place.frame.buffers[in.reads[0]].width;
+  const int64_t gates = place.frame.buffers[in.reads[1]].width;
+  if (gates == width)
+    return kernels.sigmoid_gate(place.at(in.reads[0], row, begin), place.at(in.reads[1], row, begin),
+                                end - begin, place.at(in.writes[0], row, begin));
+  const int64_t part = width / gates;
+  const float* gate = place.at(in.reads[1], row, 0);
+  for (int64_t column = begin; column < end;) {
+    const int64_t next = std::min((column / part + 1) * part, end);
+    kernels.sigmoid_scale(place.at(in.reads[0], row, column), gate[column / part], next - column,
+                          place.at(in.writes[0], row, column));
+    column = next;
+  }
+}
+
+void copy(const float* from, int64_t count, float* to) {
+  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+}
+
+void split(const Place& place, const Instruction& in, int row) {
+  const float* from = place.at(in.reads[0], row, 0);
+  for (int group = 0; group < in.count; ++group) {
+    for (BufferId piece : in.writes) {
+      const int64_t width = place.frame.buffers[piece].width / in.count;
+      copy(from, width, place.at(piece, row, group * width));
+      from += width;
+    }
+  }
+}
+
+void concat(const Place& place, const Instruction& in, int row) {
+  int64_t column = 0;
+  for (BufferId part : in.reads) {
+    const int64_t width = place.frame.buffers[part].width;
+    copy(place.at(part, row, 0), width, place.at(in.writes[0], row, column));
+    column += width;
+  }
+}
+
 }  // namespace
 
 void run_columns(const Place& place, const Instruction& in, int row, int64_t begin, int64_t end) {
   if (in.op == Op::kQuantise) return quantise(place, in, row, begin, end);
+  if (in.op == Op::kSigmoidGate) return sigmoid_gate(place, in, row, begin, end);
   const KernelTable& kernels = *place.frame.kernels;
   const float* a = place.at(in.reads[0], row, begin);
   const float* b = in.reads.size() > 1 ? place.at(in.reads[1], row, begin) : nullptr;
@@ -73,6 +116,10 @@ void run_row(const Place& place, const Instruction& in, int row) {
       return rms_norm(place, in, row);
     case Op::kRope:
       return rope(place, in, row);
+    case Op::kSplit:
+      return split(place, in, row);
+    case Op::kConcat:
+      return concat(place, in, row);
     case Op::kStoreKv:
       return frame.kernels->store_kv(in.cache, frame.slots[row], frame.positions[row],
                                      place.at(in.reads[0], row, 0), place.at(in.reads[1], row, 0));

@@ -28,7 +28,9 @@ struct Buffer {
   int64_t width = 0;
   bool quantised = false;
   bool local = false;
-  bool kept = false;  // read after the pass, or written before it
+  bool kept = false;             // read after the pass
+  bool input = false;            // lies where the caller has it, and is only read
+  const float* given = nullptr;  // there, during a run
   int first_phase = -1;
   int last_phase = -1;
   size_t bytes = 0;
@@ -41,15 +43,20 @@ enum class Op {
   kRmsNorm,        // writes[0] = rms_norm of `count` groups of reads[0]; vector is the weight; factor epsilon
   kRope,           // rotates reads[0] = writes[0] in place, `count` heads
   kStoreKv,        // reads k, v
+  kSplit,          // writes[i] = piece i of each of `count` equal parts of reads[0]
+  kConcat,         // writes[0] = the reads one after another
   kAdd,            // element by element, as are all up to kQuantise
   kScale,
   kSoftcap,
   kSwiGlu,
   kGeGlu,
-  kQuantise,   // writes[0] (quantised) = reads[0]
-  kLinear,     // writes[i] = reads[0] @ weights[i]; reads[1], if there, is reads[0] quantised
-  kAttention,  // writes[0] = attention of queries reads[0]
-  kHead,       // as kLinear with one matrix, ends the pass; writes logits when they are wanted
+  kSigmoidGate,  // writes[0] = reads[0] * sigmoid(reads[1]), a column of reads[1] for equal parts of a row
+  kQuantise,     // writes[0] (quantised) = reads[0]
+  kLinear,       // writes[i] = reads[0] @ weights[i]; reads[1], if there, is reads[0] quantised
+  kAttention,    // writes[0] = attention of queries reads[0]
+  kConvolution,  // writes[0] = convolution of reads[0] with weights[0]
+  kDelta,        // writes[0] = the delta rule over reads qkv, beta, alpha
+  kHead,         // as kLinear with one matrix, ends the pass; writes logits when they are wanted
 };
 
 struct Instruction {
@@ -63,6 +70,8 @@ struct Instruction {
   std::shared_ptr<const RopeTables> rope;
   KvLayer cache = {};  // of the layer a kStoreKv or kAttention works on
   AttentionShape shape = {};
+  StateLayer states = {};  // of the layer a kConvolution or kDelta works on
+  DeltaShape delta = {};   // whose vectors are biases[0] and biases[1]
   float factor = 0;
   int count = 0;
 };
@@ -73,7 +82,8 @@ inline bool is_columnwise(Op op) { return op >= Op::kAdd && op <= Op::kQuantise;
 inline bool is_rowwise(Op op) { return op < Op::kLinear; }
 
 // A share of a phase. kLinear and kHead: groups [begin, end) of matrix `part` (-1: of every matrix), all
-// rows. kAttention: kv heads [begin, end), rows [row_begin, row_end). Row-wise phases: rows [row_begin,
+// rows; kConvolution: groups of channels, all rows; kDelta: panels [begin, end) of all heads, all rows.
+// kAttention: kv heads [begin, end), rows [row_begin, row_end). Row-wise phases: rows [row_begin,
 // row_end).
 struct Chunk {
   int row_begin;
@@ -84,7 +94,8 @@ struct Chunk {
 };
 
 // Instructions without a barrier between them: row-wise ones, or a kLinear, kAttention or kHead with the
-// column-wise ones that each chunk can do on its own columns.
+// column-wise ones that each chunk can do on its own columns. A kConvolution is column-wise over all rows at
+// once, so it comes first among those.
 struct ProgramPhase {
   std::vector<const Instruction*> instructions;
   std::vector<Chunk> chunks;

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
-#include <stdexcept>
 
 #include "check.hpp"
+#include "hold_alone.hpp"
 
 namespace verispec {
 namespace {
@@ -24,18 +23,13 @@ size_t key_block_bytes(const KvLayer& layer) {  // of the keys, or of the values
 size_t slot_bytes(const KvLayer& layer) { return layer.blocks * key_block_bytes(layer); }
 
 KvLayer checked_layer(const KvCache::LayerShape& shape, int64_t positions, size_t index) {
+  if (shape.kv_heads == 0 && shape.head_dim == 0 && shape.kept == 0) return {};
   const std::string where = "KV cache layer " + std::to_string(index);
   require_range(where + ": kv_heads", shape.kv_heads, 1, kMaxHeads);
   require_range(where + ": head_dim", shape.head_dim, 1, kMaxHeadDim);
   require_range(where + ": kept positions", shape.kept, 1, kMaxPositions);
   const int64_t blocks = (std::min(shape.kept, positions) + kKeyBlock - 1) / kKeyBlock;
   return {nullptr, nullptr, shape.kv_heads, shape.head_dim, static_cast<int>(blocks)};
-}
-
-std::unique_lock<std::shared_mutex> hold_alone(std::shared_mutex& in_use) {
-  std::unique_lock<std::shared_mutex> lock(in_use, std::try_to_lock);
-  if (!lock.owns_lock()) throw std::runtime_error("KV cache: a pass or a copy is running on it");
-  return lock;
 }
 
 }  // namespace
@@ -68,7 +62,7 @@ const KvLayer& KvCache::layer(int index) const {
 void KvCache::discard_slot(int slot) {
   require(!closed_, "KV cache: expected an open cache, found a closed one");
   require_range("KV cache: slot", slot, 0, slots_ - 1);
-  const auto alone = hold_alone(in_use_);
+  const auto alone = hold_alone("KV cache", in_use_);
   for (const KvLayer& layer : layers_) {
     const size_t bytes = slot_bytes(layer);
     for (const uint16_t* half : {layer.keys, layer.values}) {
@@ -86,6 +80,7 @@ size_t KvCache::saved_bytes(int64_t begin, int64_t end) const {
   const int64_t blocks = (end - begin) / kKeyBlock;
   size_t bytes = 0;
   for (const KvLayer& layer : layers_) {
+    if (layer.blocks == 0) continue;
     require_range("KV cache: copied blocks", blocks, 1, layer.blocks);
     bytes += 2 * static_cast<size_t>(blocks) * key_block_bytes(layer);
   }
@@ -95,12 +90,13 @@ size_t KvCache::saved_bytes(int64_t begin, int64_t end) const {
 // Calls copy(place in the cache, offset in the saved bytes, bytes) for each key block of [begin, end).
 template <typename Copy>
 void KvCache::for_key_blocks(int slot, int64_t begin, int64_t end, Copy copy) {
-  const auto alone = hold_alone(in_use_);
+  const auto alone = hold_alone("KV cache", in_use_);
   require(!closed_, "KV cache: expected an open cache, found a closed one");
   require_range("KV cache: slot", slot, 0, slots_ - 1);
   saved_bytes(begin, end);
   size_t offset = 0;
   for (const KvLayer& layer : layers_) {
+    if (layer.blocks == 0) continue;
     const size_t bytes = key_block_bytes(layer);
     for (uint16_t* half : {layer.keys, layer.values}) {
       uint8_t* slot_start = reinterpret_cast<uint8_t*>(half) + slot * slot_bytes(layer);
@@ -123,7 +119,7 @@ void KvCache::load(int slot, int64_t begin, int64_t end, const uint8_t* from) {
 }
 
 void KvCache::close() {
-  const auto alone = hold_alone(in_use_);
+  const auto alone = hold_alone("KV cache", in_use_);
   closed_ = true;
   memory_ = Memory();
 }

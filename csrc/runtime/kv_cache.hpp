@@ -18,8 +18,9 @@ class KvCache {
     int64_t kept;  // positions held per slot; fewer than the cache's positions makes the layer a ring
   };
 
-  // `positions` bounds every position a pass may use. Memory is committed as positions are written.
-  // Throws std::invalid_argument for shapes out of range, std::bad_alloc when the system refuses.
+  // A layer of three zeros keeps nothing. `positions` bounds every position a pass may use. Memory is
+  // committed as positions are written. Throws std::invalid_argument for shapes out of range, std::bad_alloc
+  // when the system refuses.
   KvCache(int slots, int64_t positions, const std::vector<LayerShape>& layers);
 
   int slots() const { return slots_; }

@@ -1,5 +1,7 @@
 #include "phase_plan.hpp"
 
+#include <algorithm>
+
 namespace verispec {
 namespace {
 
@@ -7,6 +9,9 @@ namespace {
 bool can_follow_in_chunk(const ProgramPhase& phase, const Instruction& next,
                          const std::vector<Buffer>& buffers) {
   const Instruction& first = *phase.instructions[0];
+  if (next.op == Op::kConvolution)
+    return std::find(first.writes.begin(), first.writes.end(), next.reads[0]) != first.writes.end() &&
+           first.op == Op::kLinear;
   if (first.domain != next.domain || !is_columnwise(next.op)) return false;
   if (first.op != Op::kLinear && first.op != Op::kAttention) return false;
   const int64_t width = buffers[next.writes[0]].width;

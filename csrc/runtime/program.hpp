@@ -10,19 +10,23 @@
 #include "execute.hpp"
 #include "instruction.hpp"
 #include "phase_plan.hpp"
+#include "state_cache.hpp"
 #include "thread_pool.hpp"
 #include "workspace.hpp"
 
 namespace verispec {
 
-// What a run is given: one token, position and slot per row, one row index per output, and the contents of
-// the input buffers in the order they were recorded.
+// What a run is given: one token, position and slot per row, one row index per output, the contents of the
+// input buffers in the order they were recorded, which are read where they lie, and for a program with
+// recurrent layers the place of each row's state before and after it (null otherwise).
 struct PassInputs {
   const int32_t* tokens;
   const int32_t* positions;
   const int32_t* slots;
   const int32_t* output_rows;
   std::vector<const float*> buffers;
+  const int32_t* state_from;
+  const int32_t* state_to;
 };
 
 // Every recording function checks what it is given and throws std::invalid_argument that names the operation,
@@ -44,6 +48,14 @@ class Program {
   BufferId rope(BufferId x, int heads, std::shared_ptr<const RopeTables> tables);
   BufferId attention(BufferId q, BufferId k, BufferId v, std::shared_ptr<KvCache> cache, int layer,
                      const AttentionShape& shape);
+  BufferId convolution(BufferId x, std::shared_ptr<const Matrix> taps, std::shared_ptr<StateCache> states,
+                       int layer);
+  BufferId delta_rule(BufferId qkv, BufferId beta, BufferId alpha, std::shared_ptr<const Vector> decay,
+                      std::shared_ptr<const Vector> dt_bias, std::shared_ptr<StateCache> states, int layer,
+                      DeltaShape shape);
+  BufferId sigmoid_gate(BufferId x, BufferId gate);
+  std::vector<BufferId> split(BufferId x, const std::vector<int64_t>& widths, int groups);
+  BufferId concat(const std::vector<BufferId>& parts);
   BufferId add(BufferId a, BufferId b) { return binary(Op::kAdd, "add", a, b); }
   BufferId swiglu(BufferId gate, BufferId up) { return binary(Op::kSwiGlu, "swiglu", gate, up); }
   BufferId geglu(BufferId gate, BufferId up) { return binary(Op::kGeGlu, "geglu", gate, up); }
@@ -96,8 +108,12 @@ class Program {
   void append_quantised(const char* op, BufferId x, const std::vector<std::shared_ptr<const Matrix>>& weights,
                         std::vector<BufferId>& reads);
   void bound_positions(int64_t positions);
+  void use_states(const char* op, std::shared_ptr<StateCache> states);
+  void find_chains(const PassInputs& inputs);
+  void check_places(const PassInputs& inputs);
   void check_inputs(const PassInputs& inputs) const;
   void check_distinct(const PassInputs& inputs) const;
+  void check_buffers(const PassInputs& inputs) const;
   void bind(const PassInputs& inputs);
   template <typename Evaluate>
   void run_with(const PassInputs& inputs, Evaluate evaluate);
@@ -124,7 +140,9 @@ class Program {
   // Bounds of the run-time inputs, from what was recorded.
   int64_t tokens_bound_ = INT32_MAX;
   int64_t positions_bound_ = INT32_MAX;
+  int64_t positions_least_ = 0;
   std::shared_ptr<KvCache> cache_;
+  std::shared_ptr<StateCache> states_;
 
   // Made by finish().
   std::vector<ProgramPhase> phases_;
@@ -138,6 +156,8 @@ class Program {
   size_t scratch_offset_ = 0;
   Frame frame_;
   std::shared_ptr<const Memory> results_;  // the workspace memory of the last run
+  std::vector<Chain> chains_;              // of the run, when there are states
+  std::vector<uint8_t> state_kept_;
   std::vector<Best> best_;
   std::vector<int32_t> argmax_;
 };

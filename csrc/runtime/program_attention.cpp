@@ -1,4 +1,5 @@
 // Recording attention and the output head.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -22,7 +23,10 @@ void check_cache_rows(const KvCache& cache, int layer, int window, int rows) {
                               std::to_string(kept));
 }
 
-void check_shape(const KvLayer& layer, const AttentionShape& shape) {
+void check_shape(const KvLayer& layer, const AttentionShape& shape, int64_t positions) {
+  require(layer.blocks > 0,
+          "attention: expected a layer that the KV cache keeps, found one that it does not");
+  require_range("attention: first position", shape.first, 0, positions - 1);
   require_range("attention: head_dim", layer.head_dim, 1, kMaxHeadDim);
   require_range("attention: heads", shape.heads, 1, 1 << 16);
   require(shape.heads % layer.kv_heads == 0, "attention: heads: expected a multiple of " +
@@ -49,7 +53,7 @@ BufferId Program::attention(BufferId q, BufferId k, BufferId v, std::shared_ptr<
   require(!cache_ || cache_ == cache,
           "attention: expected one KV cache for the whole program, found a second");
   const KvLayer& kv = cache->layer(layer);
-  check_shape(kv, shape);
+  check_shape(kv, shape, cache->positions());
   require_equal("attention: width of q", int64_t{shape.heads} * kv.head_dim, queries.width);
   require_equal("attention: width of k", int64_t{kv.kv_heads} * kv.head_dim, keys.width);
   require_equal("attention: width of v", int64_t{kv.kv_heads} * kv.head_dim, values.width);
@@ -61,6 +65,7 @@ BufferId Program::attention(BufferId q, BufferId k, BufferId v, std::shared_ptr<
   in.cache = kv;
   in.shape = shape;
   bound_positions(cache->positions());
+  positions_least_ = std::max<int64_t>(positions_least_, shape.first);
   cache_ = std::move(cache);
   return out;
 }

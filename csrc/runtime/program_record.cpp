@@ -68,6 +68,7 @@ BufferId Program::input(int64_t width) {
   require(!finished_, "input: expected a program being recorded, found a finished one");
   const BufferId id = new_buffer(Domain::kPass, width);
   buffers_[id].kept = true;
+  buffers_[id].input = true;
   inputs_.push_back(id);
   input_widths_.push_back(width);
   return id;
@@ -194,6 +195,7 @@ BufferId Program::select_outputs(BufferId x) {
 void Program::tap(BufferId x, int name) {
   checked("tap", "x", x);
   require(taps_.count(name) == 0, "tap: expected a number not yet used, found " + std::to_string(name));
+  if (buffers_[x].input) x = scale(x, 1.0f);  // the caller may drop an input after the pass
   buffers_[x].kept = true;
   taps_[name] = x;
 }

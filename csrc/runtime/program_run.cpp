@@ -1,7 +1,6 @@
 // The running half of Program: planning once, then checking, binding and evaluating a pass.
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <shared_mutex>
 #include <stdexcept>
 
@@ -15,17 +14,18 @@ constexpr size_t kAlignment = 4096;  // no cache line or page is shared by two w
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-void check_all(const char* what, const int32_t* values, int count, int64_t bound) {
+void check_all(const char* what, const int32_t* values, int count, int64_t bound, int64_t least = 0) {
   for (int i = 0; i < count; ++i) {
-    if (values[i] >= 0 && values[i] < bound) continue;
-    require_range(std::string("run: ") + what + " of row " + std::to_string(i), values[i], 0, bound - 1);
+    if (values[i] >= least && values[i] < bound) continue;
+    require_range(std::string("run: ") + what + " of row " + std::to_string(i), values[i], least, bound - 1);
   }
 }
 
 const char* op_name(Op op) {
-  static const char* const names[] = {"embedding", "select_outputs", "rms_norm",  "rope",   "store_kv",
-                                      "add",       "scale",          "softcap",   "swiglu", "geglu",
-                                      "quantise",  "linear",         "attention", "head"};
+  static const char* const names[] = {"embedding", "select_outputs", "rms_norm",     "rope",     "store_kv",
+                                      "split",     "concat",         "add",          "scale",    "softcap",
+                                      "swiglu",    "geglu",          "sigmoid_gate", "quantise", "linear",
+                                      "attention", "convolution",    "delta_rule",   "head"};
   return names[static_cast<int>(op)];
 }
 
@@ -82,8 +82,9 @@ void Program::finish() {
 void Program::check_inputs(const PassInputs& inputs) const {
   require(finished_, "run: expected a finished program, found one being recorded");
   require(!cache_ || !cache_->closed(), "run: expected an open KV cache, found a closed one");
+  require(!states_ || !states_->closed(), "run: expected an open state cache, found a closed one");
   check_all("token", inputs.tokens, shape_.rows, tokens_bound_);
-  check_all("position", inputs.positions, shape_.rows, positions_bound_);
+  check_all("position", inputs.positions, shape_.rows, positions_bound_, positions_least_);
   check_all("slot", inputs.slots, shape_.rows, cache_ ? cache_->slots() : INT32_MAX);
   check_all("output row", inputs.output_rows, shape_.outputs, shape_.rows);
   if (cache_) check_distinct(inputs);
@@ -107,9 +108,24 @@ void Program::bind(const PassInputs& inputs) {
   frame_.slots = inputs.slots;
   frame_.output_rows = inputs.output_rows;
   frame_.scratch = frame_.base + scratch_offset_;
+  frame_.state_from = inputs.state_from;
+  frame_.state_to = inputs.state_to;
+  frame_.state_kept = state_kept_.data();
+  frame_.chains = &chains_;
+  for (size_t i = 0; i < inputs_.size(); ++i) buffers_[inputs_[i]].given = inputs.buffers[i];
+}
+
+// The pass writes its workspace while it reads its inputs.
+void Program::check_buffers(const PassInputs& inputs) const {
+  const auto begin = reinterpret_cast<uintptr_t>(workspace_->memory()->data());
+  const uintptr_t end = begin + workspace_->memory()->size();
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const size_t bytes = sizeof(float) * shape_.rows * input_widths_[i];
-    std::memcpy(frame_.bytes(inputs_[i]), inputs.buffers[i], bytes);
+    const auto at = reinterpret_cast<uintptr_t>(inputs.buffers[i]);
+    const std::string where = "run: input " + std::to_string(i);
+    require(at % alignof(float) == 0, where + ": expected aligned float32 values, found unaligned ones");
+    const uintptr_t bytes = sizeof(float) * shape_.rows * input_widths_[i];
+    require(at + bytes <= begin || at >= end,
+            where + ": expected values outside the workspace of the pass, found them in it");
   }
 }
 
@@ -118,7 +134,11 @@ void Program::run_with(const PassInputs& inputs, Evaluate evaluate) {
   const Hold hold(*workspace_);
   std::shared_lock<std::shared_mutex> cache_in_use;
   if (cache_) cache_in_use = std::shared_lock<std::shared_mutex>(cache_->in_use());
+  std::shared_lock<std::shared_mutex> states_in_use;
+  if (states_) states_in_use = std::shared_lock<std::shared_mutex>(states_->in_use());
   check_inputs(inputs);
+  check_buffers(inputs);
+  find_chains(inputs);
   bind(inputs);
   evaluate();
   reduce_argmax();

@@ -3,6 +3,7 @@
 Every function raises ValueError that says what was wrong, what was expected and what was found.
 """
 
+import builtins
 from collections.abc import Sequence
 
 import numpy as np
@@ -88,7 +89,7 @@ class RopeTable:
 class KvCache:
     """Keys and values of ``slots`` sequences; ``layers`` are (kv_heads, head_dim, positions kept).
 
-    A layer that keeps fewer than ``positions`` is a ring. Memory is committed as positions are written.
+    A layer that keeps fewer than ``positions`` is a ring, one of (0, 0, 0) keeps nothing. Memory is committed as positions are written.
     """
 
     def __init__(self, slots: int, positions: int, layers: Sequence[tuple[int, int, int]]) -> None: ...
@@ -123,6 +124,41 @@ class KvCache:
     def close(self) -> None:
         """Frees all memory at once; programs on this cache can no longer run."""
 
+class StateCache:
+    """What the recurrent layers keep: ``places`` whole copies of it, float32, committed as they are written.
+
+    ``layers`` are (floats of the convolution, floats of the recurrent state), (0, 0) for a layer that keeps nothing.
+    A layer's convolution keeps [kernel - 1, channels], the oldest input first; its delta rule, for each value head in
+    turn and each panel of 64 of its value columns (the last one what is left), [key_dim, columns of the panel].
+    """
+
+    def __init__(self, places: int, layers: Sequence[tuple[int, int]]) -> None: ...
+    @property
+    def places(self) -> int: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def bytes(self) -> int:
+        """Bytes of all places that can be committed."""
+
+    @property
+    def saved_bytes(self) -> int:
+        """Bytes of one place, saved."""
+
+    @property
+    def closed(self) -> bool: ...
+    def save(self, place: int) -> builtins.bytes:
+        """A place's states, layer after layer, without the interpreter lock. RuntimeError while a pass runs."""
+
+    def load(self, place: int, saved: builtins.bytes) -> None:
+        """Puts back what ``save`` gave into any place of a cache of the same layers."""
+
+    def discard(self, place: int) -> None:
+        """Gives a place's memory back to the system; it reads as zeros."""
+
+    def close(self) -> None:
+        """Frees all memory at once; programs on this cache can no longer run."""
+
 class Program:
     """A pass over ``rows`` rows with ``outputs`` outputs: recorded, finished, then run at will."""
 
@@ -136,7 +172,7 @@ class Program:
         isa: str | None = None,
     ) -> None: ...
     def input(self, width: int) -> int:
-        """A buffer whose contents every run is given."""
+        """A buffer whose contents every run is given, and reads where they lie."""
 
     def embedding(self, table: Matrix, scale: float) -> int: ...
     def linear(
@@ -157,7 +193,32 @@ class Program:
         scale: float,
         window: int = 0,
         softcap: float = 0.0,
+        first: int = 0,
+    ) -> int:
+        """Positions below ``first`` hold nothing; no row may stand there."""
+
+    def convolution(self, x: int, weight: Matrix, states: StateCache, layer: int) -> int:
+        """Causal, depthwise, then SiLU; ``weight`` is a float matrix [channels, kernel]."""
+
+    def delta_rule(
+        self,
+        qkv: int,
+        beta: int,
+        alpha: int,
+        decay: Vector,
+        dt_bias: Vector,
+        states: StateCache,
+        layer: int,
+        key_heads: int,
+        value_heads: int,
+        key_dim: int,
+        value_dim: int,
+        epsilon: float,
+        grouped: bool = False,
     ) -> int: ...
+    def sigmoid_gate(self, x: int, gate: int) -> int: ...
+    def split(self, x: int, widths: Sequence[int], groups: int = 1) -> list[int]: ...
+    def concat(self, parts: Sequence[int]) -> int: ...
     def add(self, a: int, b: int) -> int: ...
     def swiglu(self, gate: int, up: int) -> int: ...
     def geglu(self, gate: int, up: int) -> int: ...
@@ -178,10 +239,25 @@ class Program:
         slots: npt.NDArray[np.int32],
         output_rows: npt.NDArray[np.int32],
         inputs: Sequence[npt.NDArray[np.float32]] = (),
+        state_from: npt.NDArray[np.int32] | None = None,
+        state_to: npt.NDArray[np.int32] | None = None,
     ) -> None:
-        """Evaluates the pass without the interpreter lock. RuntimeError while the workspace is in use."""
+        """Evaluates the pass without the interpreter lock. RuntimeError while the workspace is in use.
 
-    def evaluate(self, rows: Sequence[tuple[int, int, int, int]], output_rows: Sequence[int]) -> list[int]:
+        ``inputs`` are C-contiguous and are read where they lie: the caller leaves them as they are until the run is
+        over. A program with recurrent layers is given for every row the place its state is read from (-1: zeros) and
+        the place it is left at, which may be the same. Rows of a slot stand side by side and in order, each reading
+        the place that the one before it left its state at.
+        """
+
+    def evaluate(
+        self,
+        rows: Sequence[tuple[int, int, int, int]],
+        output_rows: Sequence[int],
+        state_from: Sequence[int] | None = None,
+        state_to: Sequence[int] | None = None,
+        inputs: Sequence[npt.NDArray[np.float32]] = (),
+    ) -> list[int]:
         """``run`` for rows of (slot, position, token, parent), whose parents are taken as checked; gives ``argmax``."""
 
     def time_phases(
@@ -191,6 +267,8 @@ class Program:
         slots: npt.NDArray[np.int32],
         output_rows: npt.NDArray[np.int32],
         inputs: Sequence[npt.NDArray[np.float32]] = (),
+        state_from: npt.NDArray[np.int32] | None = None,
+        state_to: npt.NDArray[np.int32] | None = None,
     ) -> list[float]:
         """As ``run``, phase by phase: the seconds each took, in the order of ``phases``."""
 

@@ -67,7 +67,7 @@ class NativeOperations(Operations[int]):
 
     def attention(self, q: int, k: int, v: int, spec: AttentionSpec) -> int:
         return self._program.attention(
-            q, k, v, self._cache, spec.layer, spec.heads, spec.scale, spec.window, spec.softcap
+            q, k, v, self._cache, spec.layer, spec.heads, spec.scale, spec.window, spec.softcap, spec.first
         )
 
     def convolution(self, x: int, weight: str, spec: ConvolutionSpec) -> int:
