@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from verispec import _native
 from verispec.backends.contract import (
@@ -14,6 +15,7 @@ from verispec.backends.contract import (
     Capabilities,
     Checkpoint,
     Evaluation,
+    PredictionBlock,
     PrefixBlock,
     Row,
 )
@@ -24,18 +26,27 @@ from verispec.backends.native_plan import (
     default_threads,
     plan_decoder,
     plan_model,
+    plan_prediction,
+    planned_capabilities,
+    rings,
 )
+from verispec.backends.native_prediction import (
+    NativePredictionHeads,
+    NativePredictionPasses,
+    PredictionEntries,
+)
+from verispec.backends.native_prefixes import PREFIX_BLOCK, NativePrefixes
+from verispec.backends.native_states import NativeStates
 from verispec.backends.row_check import check_call, check_rows
-from verispec.backends.slots import Ring, Slots, SlotState
+from verispec.backends.slots import Slots, SlotState
+from verispec.backends.state_window import StateColumns
 from verispec.errors import BackendError, OptionError
 from verispec.models.memory import MemoryNeed, available_memory, check_memory, kept_positions
-from verispec.ops.contract import KEY_BLOCK
 from verispec.ops.native import NativePasses, PassKind
 from verispec.ops.native_weights import load_weights
 
-PREFIX_BLOCK = KEY_BLOCK
-"""Positions of a saved block. A ring keeps its window and a whole pass, rounded up to key blocks: no pass displaces a
-part of a key block that it completes, whatever the window."""
+NO_COLUMNS = StateColumns([], [])
+"""For a model without recurrent layers."""
 
 
 class NativeBackend(BackendAdapter):
@@ -52,21 +63,38 @@ class NativeBackend(BackendAdapter):
         pool = _native.ThreadPool(threads)
         weights = load_weights(plan.file, plan.tensors, pool)
         kept = kept_positions(model, limits)
-        layers = [(model.kv_heads, model.head_dim, positions) for positions in kept]
+        layers = [
+            (model.kv_heads, model.head_dim, positions) if positions else (0, 0, 0) for positions in kept
+        ]
         self._cache = _native.KvCache(limits.sequences, limits.context, layers)
         self._isa = isa
-        self._passes: NativePasses | None = NativePasses(decoder.run, weights, self._cache, pool, isa)
-        self._slots = Slots(limits.sequences, _rings(plan))
+        self._states = NativeStates(model, limits, PREFIX_BLOCK) if any(model.recurrent) else None
+        states = None if self._states is None else self._states.cache
+        self._passes: NativePasses | None = NativePasses(
+            decoder.run, weights, self._cache, pool, isa, states=states
+        )
+        self._slots = Slots(limits.sequences, rings(plan))
         self._plan = plan
         self._threads = threads
         self._capabilities = planned_capabilities(plan)
+        self._prediction: NativePredictionHeads | None = None
+        if model.prediction_layers:
+            passes = NativePredictionPasses(
+                plan_prediction(plan), weights, self._cache, pool, isa, limits.rows
+            )
+            self._prediction = NativePredictionHeads(passes, plan.file, model.vocabulary, pool)
 
     @classmethod
     def load(
-        cls, path: str | Path, ctx: int | None = None, threads: int | None = None, sequences: int = 4
+        cls,
+        path: str | Path,
+        ctx: int | None = None,
+        threads: int | None = None,
+        sequences: int = 4,
+        snapshots: int | None = None,
     ) -> NativeBackend:
-        """Loads the GGUF file at ``path``; see ``plan_model``. ``threads`` defaults to the physical cores."""
-        return cls(plan_model(path, ctx, sequences), threads)
+        """Loads the model at ``path``; see ``plan_model``. ``threads`` defaults to the physical cores."""
+        return cls(plan_model(path, ctx, sequences, snapshots), threads)
 
     @property
     def name(self) -> str:
@@ -87,10 +115,17 @@ class NativeBackend(BackendAdapter):
 
     def open_sequence(self) -> int:
         self._check_open()
-        return self._slots.open()
+        sequence = self._slots.open()
+        if self._states is not None:
+            self._states.open(sequence)
+        return sequence
 
     def close_sequence(self, sequence: int) -> None:
         self._slots.close(sequence)
+        if self._states is not None:
+            self._states.close(sequence)
+        if self._prediction is not None:
+            self._prediction.entries.forget(sequence)
         if not self._cache.closed:
             self._cache.discard_slot(sequence)
 
@@ -98,7 +133,20 @@ class NativeBackend(BackendAdapter):
         return self._slots.state(sequence).length
 
     def oldest_length(self, sequence: int) -> int:
-        return self._slots.oldest_length(sequence)
+        oldest = self._slots.oldest_length(sequence)
+        if self._states is None:
+            return oldest
+        return max(oldest, self._states.window(sequence).oldest(self.length(sequence)))
+
+    def holds(self, sequence: int, length: int) -> bool:
+        if self._states is not None and not self._states.window(sequence).holds(length):
+            return False
+        return length == 0 or length >= self._slots.oldest_length(sequence)
+
+    def keep_states(self, sequence: int, states: int, block_ends: bool = False) -> None:
+        if self._states is not None:
+            self._slots.state(sequence)
+            self._states.keep(sequence, states, block_ends)
 
     def evaluate(
         self, rows: Sequence[Row], outputs: Sequence[int], want_logits: bool, taps: Sequence[int] = ()
@@ -108,13 +156,19 @@ class NativeBackend(BackendAdapter):
         ends = check_rows(rows, lengths, self._capabilities.vocabulary, self._capabilities.context)
         for sequence in lengths:
             self._slots.begin(sequence)
+        columns = NO_COLUMNS if self._states is None else self._states.advance(rows, lengths, outputs)
         for sequence, end in ends.items():
             self._slots.wrote(sequence, end)
         kept = frozenset(taps)
         parts = self._split(len(rows), outputs, want_logits)
-        if len(parts) == 1:
-            return self._run(rows, outputs, want_logits, kept)
-        return self._run_parts(rows, outputs, want_logits, kept, parts)
+        try:
+            if len(parts) == 1:
+                return self._run(rows, columns, outputs, want_logits, kept)
+            return self._run_parts(rows, columns, outputs, want_logits, kept, parts)
+        except BaseException:
+            if self._states is not None:
+                self._states.failed(lengths)
+            raise
 
     def _split(self, rows: int, outputs: Sequence[int], want_logits: bool) -> list[tuple[int, int]]:
         """Row ranges of the passes that evaluate ``rows`` rows."""
@@ -124,19 +178,28 @@ class NativeBackend(BackendAdapter):
         return [(begin, min(begin + most, rows)) for begin in range(0, rows, most)]
 
     def _run(
-        self, rows: Sequence[Row], outputs: Sequence[int], want_logits: bool, taps: frozenset[int]
+        self,
+        rows: Sequence[Row],
+        columns: StateColumns,
+        outputs: Sequence[int],
+        want_logits: bool,
+        taps: frozenset[int],
     ) -> Evaluation:
         kind = PassKind(len(rows), len(outputs), want_logits and len(outputs) > 0, taps)
         if self._passes is None:
             raise BackendError("backend: expected an open one, found a closed one")
         program = self._passes.program(kind)
-        argmax = program.evaluate(rows, outputs)
+        if columns.state_from:
+            argmax = program.evaluate(rows, outputs, columns.state_from, columns.state_to)
+        else:
+            argmax = program.evaluate(rows, outputs)
         logits = program.logits() if kind.logits else None
         return Evaluation(argmax, logits, {tap: program.hidden(tap) for tap in taps})
 
     def _run_parts(
         self,
         rows: Sequence[Row],
+        columns: StateColumns,
         outputs: Sequence[int],
         want_logits: bool,
         taps: frozenset[int],
@@ -146,7 +209,8 @@ class NativeBackend(BackendAdapter):
         results: list[Evaluation] = []
         for begin, end in parts:
             wanted = [output - begin for output in outputs if begin <= output < end]
-            result = self._run(rows[begin:end], wanted, want_logits, taps)
+            part = StateColumns(columns.state_from[begin:end], columns.state_to[begin:end])
+            result = self._run(rows[begin:end], part, wanted, want_logits, taps)
             copied = {tap: values.copy() for tap, values in result.hidden.items()}
             logits = None if result.logits is None else result.logits.copy()
             results.append(Evaluation(result.argmax, logits, copied))
@@ -159,51 +223,37 @@ class NativeBackend(BackendAdapter):
         return Checkpoint(sequence, self.length(sequence), self._slots.checkpoint(sequence))
 
     def commit(self, sequence: int, length: int) -> None:
+        if self._states is not None and length <= self._slots.state(sequence).evaluated:
+            self._states.window(sequence).place(length)
         self._slots.commit(sequence, length)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         if not isinstance(checkpoint.state, SlotState):
             raise BackendError("restore: expected a checkpoint of this backend, found another's")
+        if self._states is not None and self._slots.is_open(checkpoint.sequence):
+            self._states.window(checkpoint.sequence).place(checkpoint.length)
         self._slots.restore(checkpoint.sequence, checkpoint.length, checkpoint.state)
 
     def save_block(self, sequence: int, index: int) -> PrefixBlock:
         self._check_open()
-        begin, end = index * PREFIX_BLOCK, (index + 1) * PREFIX_BLOCK
-        if index < 0:
-            raise BackendError(f"block: expected a number of at least 0, found {index}")
-        self._slots.check_held(sequence, begin, end)
-        saved = self._cache.save(sequence, begin, end)
-        return PrefixBlock(self._block_layout, index, len(saved), saved)
+        return self._prefixes.save(sequence, index)
 
     def load_blocks(self, sequence: int, blocks: Sequence[PrefixBlock]) -> None:
         self._check_open()
-        length = len(blocks) * PREFIX_BLOCK
-        if self.length(sequence):
-            raise BackendError(
-                f"sequence {sequence}: expected an empty one, found {self.length(sequence)} positions"
-            )
-        if length > self._capabilities.context:
-            most = self._capabilities.context // PREFIX_BLOCK
-            raise BackendError(f"blocks: expected at most {most} (the context), found {len(blocks)}")
-        states = [self._block_state(block, index) for index, block in enumerate(blocks)]
-        self._slots.begin(sequence)
-        for index, saved in enumerate(states):
-            self._cache.load(sequence, index * PREFIX_BLOCK, (index + 1) * PREFIX_BLOCK, saved)
-        self._slots.loaded(sequence, length)
+        self._prefixes.load(sequence, blocks)
 
-    def _block_state(self, block: PrefixBlock, index: int) -> bytes:
-        if block.layout != self._block_layout or not isinstance(block.state, bytes):
-            raise BackendError(
-                f"block {index}: expected one of the layout {self._block_layout}, found {block.layout}"
-            )
-        if block.index != index:
-            raise BackendError(f"block {index}: expected blocks in order from 0, found block {block.index}")
-        return block.state
+    def prediction_block(self, rows: int | None, ranked: npt.NDArray[np.int64] | None) -> PredictionBlock:
+        self._check_open()
+        if self._prediction is None:
+            return super().prediction_block(rows, ranked)
+        return self._prediction.block(rows, ranked)
 
     @cached_property
-    def _block_layout(self) -> tuple[str | int, ...]:
-        """What decides the bits of a block and their order; how much a window keeps does not."""
-        return self.name, _native.arithmetic_version, self._plan.file.sha256(), PREFIX_BLOCK
+    def _prefixes(self) -> NativePrefixes:
+        layout = self.name, _native.arithmetic_version, self._plan.file.sha256(), PREFIX_BLOCK
+        entries = PredictionEntries() if self._prediction is None else self._prediction.entries
+        context = self._capabilities.context
+        return NativePrefixes(layout, context, self._cache, self._slots, self._states, entries)
 
     def _check_open(self) -> None:
         if self._cache.closed:
@@ -222,7 +272,9 @@ class NativeBackend(BackendAdapter):
     def close(self) -> None:
         if not self._cache.closed:
             self._cache.close()
-            self._passes = None
+            if self._states is not None:
+                self._states.cache.close()
+            self._passes = self._prediction = None
             self._plan.file.close()
 
 
@@ -232,28 +284,3 @@ def _resolve_isa(isa: str | None) -> str:
         return _native.resolve_isa(isa)
     except ValueError as error:
         raise OptionError(str(error)) from error
-
-
-def _rings(plan: ModelPlan) -> list[Ring]:
-    """The layers that keep fewer positions than the context has."""
-    kept = kept_positions(plan.model, plan.limits)
-    windows = zip(kept, plan.model.windows, strict=True)
-    return [Ring(positions, window) for positions, window in windows if positions < plan.limits.context]
-
-
-def planned_capabilities(plan: ModelPlan) -> Capabilities:
-    """What the backend of ``plan`` will be able to do, known before anything is allocated."""
-    model, limits = plan.model, plan.limits
-    return Capabilities(
-        exactness="exact",
-        architecture=model.architecture,
-        vocabulary=model.vocabulary,
-        hidden_size=model.hidden_size,
-        layers=model.layers,
-        context=limits.context,
-        sequences=limits.sequences,
-        max_rows=limits.rows,
-        rollback=min((ring.kept - ring.window for ring in _rings(plan)), default=limits.context),
-        taps=plan_decoder(plan).taps,
-        prefix_block=PREFIX_BLOCK,
-    )

@@ -58,6 +58,9 @@ class Slots:
                 return index
         raise BackendError(f"sequences: expected at most {self.count} open at once, found one more")
 
+    def is_open(self, index: int) -> bool:
+        return index in self._open
+
     def close(self, index: int) -> None:
         self.state(index)
         del self._open[index]

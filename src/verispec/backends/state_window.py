@@ -46,6 +46,10 @@ class StateWindow:
         self.block = 0
         """Where not 0, passes over a prompt keep the states at multiples of this length."""
 
+    @property
+    def places(self) -> range:
+        return self._places.all
+
     def holds(self, length: int) -> bool:
         """Whether a row can be evaluated behind ``length`` positions."""
         return length in self._held

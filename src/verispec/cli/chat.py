@@ -51,6 +51,9 @@ def command(
     spec_draft_p_min: flags.DraftPMinOption = None,
     spec_draft_policy: flags.PolicyOption = None,
     spec_suffix_corpus: flags.CorpusOption = None,
+    spec_mtp_recurrent_snapshots: flags.SnapshotsOption = None,
+    spec_mtp_fr_vocab_size: flags.DraftHeadOption = None,
+    spec_mtp_fr_ranking: flags.RankingOption = None,
     strict_drafter: flags.StrictOption = None,
 ) -> None:
     """Talk to a model. The state of what was said is kept: only new text is evaluated.

@@ -75,7 +75,18 @@ CorpusOption = Annotated[
     str | None, typer.Option("--spec-suffix-corpus", help="Corpus file for the suffix strategy.")
 ]
 SnapshotsOption = Annotated[
-    int | None, typer.Option("--spec-mtp-recurrent-snapshots", help="Rollback window S (read by mtp alone).")
+    int | None,
+    typer.Option(
+        "--spec-mtp-recurrent-snapshots", help="Rollback window S of a recurrent model (default: 7)."
+    ),
+]
+DraftHeadOption = Annotated[
+    int | None,
+    typer.Option("--spec-mtp-fr-vocab-size", help="Tokens that mtp's draft head scores (default: all)."),
+]
+RankingOption = Annotated[
+    str | None,
+    typer.Option("--spec-mtp-fr-ranking", help="File of `verispec rank-vocab`: which tokens those are."),
 ]
 StrictOption = Annotated[
     bool | None, typer.Option("--strict-drafter", help="Fail the request when its drafter fails.")

@@ -45,6 +45,8 @@ def command(
     spec_draft_policy: flags.PolicyOption = None,
     spec_suffix_corpus: flags.CorpusOption = None,
     spec_mtp_recurrent_snapshots: flags.SnapshotsOption = None,
+    spec_mtp_fr_vocab_size: flags.DraftHeadOption = None,
+    spec_mtp_fr_ranking: flags.RankingOption = None,
     strict_drafter: flags.StrictOption = None,
     receipt: Annotated[Path | None, typer.Option("--receipt", help="Write the receipt to this file.")] = None,
     include_text: Annotated[

@@ -8,6 +8,7 @@ from typing import Any
 
 from verispec.artifacts.gguf import GgufFile
 from verispec.artifacts.resolve import resolve_model
+from verispec.drafting.options import RECURRENT_SNAPSHOTS
 from verispec.engine.model import Model
 from verispec.engine.options import check_integer
 from verispec.engine.request_options import RequestOptions
@@ -28,6 +29,7 @@ def load(
     ctx: int | None = None,
     threads: int | None = None,
     sequences: int = DEFAULT_SEQUENCES,
+    snapshots: int | None = None,
     backend: str = DEFAULT_BACKEND,
     options: Mapping[str, Any] | None = None,
 ) -> Model:
@@ -35,7 +37,9 @@ def load(
 
     ``ctx`` is how many positions a sequence holds (default 4096, or the model's own limit when that is less),
     ``sequences`` how many generations and conversations can be open at once, ``threads`` how many threads a pass uses
-    (default: the physical cores). ``options`` are those of the generations to come: what the backend could not run is
+    (default: the physical cores). ``snapshots`` is the rollback window of a model with recurrent state, S: how many
+    states before the live one each sequence has room for (default: ``spec_mtp_recurrent_snapshots`` of the options, or
+    7). ``options`` are those of the generations to come: what the backend could not run is
     refused before anything is allocated. Models are GGUF files; the transformers backend loads a folder in its
     library's format too.
 
@@ -49,17 +53,28 @@ def load(
         raise OptionError(f"backend: expected one of {', '.join(BACKENDS)}, found {backend!r}")
     path = resolve_model(str(model)).path
     if backend == "transformers":
+        if snapshots is not None:
+            raise OptionError("snapshots: not read by the transformers backend")
         return _load_transformers(path, ctx, threads, sequences, options or {})
-    return _load_native(path, ctx, threads, sequences, options or {})
+    return _load_native(path, ctx, threads, sequences, snapshots, options or {})
 
 
 def _load_native(
-    path: Path, ctx: int | None, threads: int | None, sequences: int, options: Mapping[str, Any]
+    path: Path,
+    ctx: int | None,
+    threads: int | None,
+    sequences: int,
+    snapshots: int | None,
+    options: Mapping[str, Any],
 ) -> Model:
-    from verispec.backends.native import NativeBackend, planned_capabilities
-    from verispec.backends.native_plan import plan_model
+    from verispec.backends.native import NativeBackend
+    from verispec.backends.native_plan import plan_model, planned_capabilities
 
-    plan = plan_model(path, ctx, sequences)
+    plan = plan_model(path, ctx, sequences, snapshots)
+    asked = options.get(RECURRENT_SNAPSHOTS.name)
+    if snapshots is None and asked is not None and any(plan.model.recurrent):
+        plan.file.close()
+        plan = plan_model(path, ctx, sequences, int(RECURRENT_SNAPSHOTS.check(asked)))  # type: ignore[arg-type]
     RequestOptions.parse(options, planned_capabilities(plan))
     backend = NativeBackend(plan, threads)
     tokenizer, template = _gguf_text(plan.file.metadata, path)

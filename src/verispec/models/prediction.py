@@ -48,17 +48,34 @@ class PredictionBlock:
         trunk's where the block predicts from its own prediction. ``head`` replaces the block's head. Rows without
         an output only fill the cache.
         """
+        x = self._hidden(ops, outputs)
+        if x is None:
+            return
+        if AFTER_FINAL_NORM in taps:
+            ops.tap(x, AFTER_FINAL_NORM)
+        ops.output_head(x, self.head if head is None else head, self.softcap)
+
+    def fill(self, ops: Operations[Tensor], outputs: int) -> None:
+        """Evaluates the pass without a head: the output rows' hidden states are kept, and may be read later."""
+        x = self._hidden(ops, outputs)
+        if x is not None:
+            ops.tap(x, AFTER_FINAL_NORM)
+
+    def read(self, ops: Operations[Tensor], head: str | None = None) -> None:
+        """The head alone, over hidden states that ``fill`` kept."""
+        x = ops.select_outputs(ops.hidden_input(self.hidden_size))
+        ops.output_head(x, self.head if head is None else head, self.softcap)
+
+    def _hidden(self, ops: Operations[Tensor], outputs: int) -> Tensor | None:
+        """Hidden states of the output rows after the block's norm; every row's keys and values go into the cache."""
         embedded = ops.rms_norm(ops.embedding(self.embedding, 1.0), self.embedding_norm, self.epsilon)
         hidden = ops.rms_norm(ops.hidden_input(self.hidden_size), self.hidden_norm, self.epsilon)
         (x,) = ops.linear(ops.concat((embedded, hidden)), (self.join,))
         mixed = self.layer.mix(ops, x)
         if not outputs:
-            return
+            return None
         x = self.layer.finish(ops, ops.select_outputs(mixed), ops.select_outputs(x))
-        x = ops.rms_norm(x, self.final_norm, self.epsilon)
-        if AFTER_FINAL_NORM in taps:
-            ops.tap(x, AFTER_FINAL_NORM)
-        ops.output_head(x, self.head if head is None else head, self.softcap)
+        return ops.rms_norm(x, self.final_norm, self.epsilon)
 
 
 def build_prediction(model: Hyperparameters, tensors: Set[str], index: int = 0) -> PredictionBlock:

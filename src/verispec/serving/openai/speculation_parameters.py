@@ -39,5 +39,7 @@ class SpeculationParameters(Parameters):
     spec_mtp_recurrent_snapshots: Annotated[int, _bounds(spec.RECURRENT_SNAPSHOTS)] | None = _meaning(
         spec.RECURRENT_SNAPSHOTS
     )
+    spec_mtp_fr_vocab_size: Annotated[int, _bounds(spec.FR_VOCAB_SIZE)] | None = _meaning(spec.FR_VOCAB_SIZE)
+    spec_mtp_fr_ranking: None = not_implemented(_SERVER_FILE)
     spec_suffix_corpus: None = not_implemented(_SERVER_FILE)
     spec_draft_model: None = not_implemented(_SERVER_FILE)
