@@ -112,6 +112,8 @@ def wide_hybrid(architecture: str = "qwen35", **changes: object) -> TinyHybrid:
 TOKENS = np.random.default_rng(23).integers(0, 96, 70).tolist()
 LENGTHS = (1, 3, 17, 64, 65, 70)
 """Prompts of the golden file: the first that many of ``TOKENS``."""
+LLAMA_CPP_ROWS = [2, 16, 38]
+"""Rows of llama.cpp's golden file, made by benchmarks/golden_hybrid_llama_cpp.py."""
 
 HYBRIDS = {
     "qwen35": TinyHybrid("qwen35", prediction=1),
