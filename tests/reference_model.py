@@ -65,11 +65,17 @@ class ReferenceModel:
     ) -> ReferenceOperations:
         """One pass of the first prediction block: ``hidden`` row i belongs to the position before ``tokens[i]``."""
         wanted = range(len(tokens)) if outputs is None else outputs
-        positions = range(start, start + len(tokens))
-        inputs = PassInputs(tokens, positions, [0] * len(tokens), wanted, hidden)
-        operations = ReferenceOperations(self.weights, self.cache, inputs)
+        operations = self.prediction_pass(tokens, hidden, start, wanted)
         self.predictions[0].run(operations, len(wanted), frozenset({AFTER_FINAL_NORM}), head)
         return operations
+
+    def prediction_pass(
+        self, tokens: Sequence[int], hidden: Array, start: int, outputs: Sequence[int]
+    ) -> ReferenceOperations:
+        """The operations of a pass that brings hidden states, for a graph to be run on."""
+        positions = range(start, start + len(tokens))
+        inputs = PassInputs(tokens, positions, [0] * len(tokens), outputs, hidden)
+        return ReferenceOperations(self.weights, self.cache, inputs)
 
     def logits(self, tokens: Sequence[int], start: int = 0, outputs: Sequence[int] | None = None) -> Array:
         logits = self.run(tokens, start, outputs).logits

@@ -103,6 +103,21 @@ def test_another_head_can_take_the_blocks_place(pair: tuple[Path, PlainPredictio
     assert distance(found.logits, expected) < CLOSE
 
 
+def test_states_kept_without_a_head_are_read_later(pair: tuple[Path, PlainPrediction]) -> None:
+    """Filling the cache without a head, and a head over what was kept, make one ordinary pass."""
+    path, plain = pair
+    model = ReferenceModel(path, as_peers=True)
+    states = target_states(model)
+    filling = model.prediction_pass(PROMPT[1:], states[:-1], 1, [22])
+    model.predictions[0].fill(filling, 1)
+    assert filling.logits is None
+    kept = filling.hidden[AFTER_FINAL_NORM]
+    assert distance(kept, plain.hidden(PROMPT, states[:-1])[-1:]) < CLOSE
+    reading = model.prediction_pass([0], kept, 1, [0])
+    model.predictions[0].read(reading)
+    assert distance(reading.logits, plain.logits(PROMPT, states[:-1])[-1:]) < CLOSE
+
+
 def test_the_blocks_cache_is_its_own_and_begins_at_position_1(pair: tuple[Path, PlainPrediction]) -> None:
     path, _ = pair
     model = ReferenceModel(path)

@@ -83,13 +83,16 @@ def memory_need(model: Hyperparameters, limits: PassLimits, weight_bytes: int) -
 
 
 def _workspace(model: Hyperparameters, limits: PassLimits) -> int:
-    """Everything a pass holds at once, and the rotation tables."""
-    widths = 4 * model.hidden_size + _mixer_width(model) + _feed_forward_width(model)
-    activations = limits.rows * widths * F32_BYTES
-    logits = limits.logit_rows * model.vocabulary * F32_BYTES
-    kinds = len({model.layer_rope(block) for block in range(model.blocks) if not model.recurrent[block]})
-    rotations = kinds * limits.context * model.rope.dimensions * F32_BYTES
-    return activations + logits + rotations
+    """Everything passes hold at once, and the rotation tables; a prediction block has its own of both."""
+    columns = 4 * model.hidden_size + _mixer_width(model) + _feed_forward_width(model)
+    logits = limits.logit_rows * model.vocabulary
+    tables = {model.layer_rope(block) for block in range(model.blocks) if not model.recurrent[block]}
+    rotations = len(tables) * limits.context * model.rope.dimensions
+    floats = limits.rows * columns + logits + rotations
+    if model.prediction_layers:
+        joined = 4 * model.hidden_size
+        floats += limits.rows * (columns + joined) + model.vocabulary + rotations
+    return floats * F32_BYTES
 
 
 def _mixer_width(model: Hyperparameters) -> int:
