@@ -8,9 +8,9 @@ from pathlib import Path
 from verispec.artifacts.gguf_writer import Progress
 from verispec.artifacts.manifest import derivation_of
 from verispec.artifacts.published_tokenizer import TOKENIZER
-from verispec.artifacts.quantise import KEPT, Derived, Target, trunk_layers, write_derived
+from verispec.artifacts.quantise import Derived, as_it_is, write_derived
 from verispec.artifacts.safetensors_folder import SafetensorsFolder
-from verispec.artifacts.tensor_roles import kept_in_float32, role_of
+from verispec.artifacts.tensor_roles import layout_of
 from verispec.artifacts.tensor_types import TensorType
 from verispec.errors import ArtifactError
 
@@ -29,13 +29,8 @@ def convert(
     with SafetensorsFolder.open(folder) as parent:
         if not (folder / TOKENIZER).is_file():
             raise ArtifactError(folder, "folder", f"{TOKENIZER}, which the GGUF file needs", "none")
-        trunk = trunk_layers(parent)
-        targets = []
-        for name, tensor in parent.tensors.items():
-            kept = kept_in_float32(name, tensor.shape)
-            wanted = tensor.type if kept or kind is None else kind
-            role = KEPT if kept else role_of(name, trunk)
-            targets.append(Target(name, tensor.shape, wanted, name, wanted, role))
+        layout = layout_of(parent)
+        targets = [as_it_is(tensor, layout, kind) for tensor in parent.tensors.values()]
         content = {"convert": kind.name if kind else AS_PUBLISHED}
         digest = hashlib.sha256(repr(sorted(content.items())).encode()).hexdigest()
         recipe = f"converted to {kind.name}" if kind else f"converted {AS_PUBLISHED}"

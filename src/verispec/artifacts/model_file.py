@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,11 @@ class ModelFile(Protocol):
 
     def close(self) -> None:
         """Closes it. Views from ``data`` stay valid."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 def open_model_file(path: str | os.PathLike[str]) -> ModelFile:

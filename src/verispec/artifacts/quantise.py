@@ -26,9 +26,9 @@ from verispec.artifacts.gguf_writer import (
     write_gguf,
 )
 from verispec.artifacts.manifest import Derivation, RoleSize, derivation_of, write_manifest
-from verispec.artifacts.model_file import ModelFile
+from verispec.artifacts.model_file import ModelFile, TensorDescription
 from verispec.artifacts.recipe import Recipe
-from verispec.artifacts.tensor_roles import DRAFT_HEAD, kept_in_float32, role_of
+from verispec.artifacts.tensor_roles import DRAFT_HEAD, EMBEDDING, OUTPUT, Layout, kept_in_float32, layout_of
 from verispec.artifacts.tensor_types import TensorType
 from verispec.errors import ArtifactError, OptionError
 
@@ -92,34 +92,35 @@ def quantise(
 
 def plan_targets(parent: ModelFile, recipe: Recipe) -> list[Target]:
     """Every tensor of the result, in file order; a separate draft head comes behind the rest."""
-    trunk = trunk_layers(parent)
-    tied = "output.weight" not in parent.tensors
+    layout = layout_of(parent)
     targets = []
     for name, tensor in parent.tensors.items():
         if kept_in_float32(name, tensor.shape):
-            targets.append(Target(name, tensor.shape, tensor.type, name, tensor.type, KEPT))
-            continue
-        # A tied embedding is read as the output matrix in every pass, as an embedding once a row.
-        counted = "output.weight" if tied and name == "token_embd.weight" else name
-        wanted = recipe.type_of(counted, trunk)
-        kind = fitting_type(wanted, tensor.shape[-1])
-        targets.append(Target(name, tensor.shape, kind, name, wanted, role_of(counted, trunk)))
+            targets.append(as_it_is(tensor, layout))
+        else:
+            targets.append(recoded(name, name, tensor.shape, recipe, layout))
     if recipe.separate_draft_head:
-        targets += draft_heads(parent, recipe, trunk)
+        source = EMBEDDING if layout.tied else OUTPUT
+        heads = [f"blk.{block}.{DRAFT_HEAD}" for block in layout.prediction_blocks]
+        shape = parent.tensors[source].shape
+        targets += [
+            recoded(head, source, shape, recipe, layout) for head in heads if head not in parent.tensors
+        ]
     return targets
 
 
-def draft_heads(parent: ModelFile, recipe: Recipe, trunk: int) -> list[Target]:
-    """A head of its own for each prediction block that has none, made from the model's output matrix."""
-    source = "output.weight" if "output.weight" in parent.tensors else "token_embd.weight"
-    shape = parent.tensors[source].shape
-    heads = []
-    for block in range(trunk, trunk + prediction_layers(parent)):
-        name = f"blk.{block}.{DRAFT_HEAD}"
-        if name not in parent.tensors:
-            wanted = recipe.type_of(name, trunk)
-            heads.append(Target(name, shape, fitting_type(wanted, shape[-1]), source, wanted, "draft_head"))
-    return heads
+def recoded(name: str, source: str, shape: tuple[int, ...], recipe: Recipe, layout: Layout) -> Target:
+    """A tensor of the result in the recipe's type, or in what takes its place."""
+    wanted = recipe.type_of(name, layout)
+    return Target(name, shape, fitting_type(wanted, shape[-1]), source, wanted, layout.role(name))
+
+
+def as_it_is(tensor: TensorDescription, layout: Layout, kind: TensorType | None = None) -> Target:
+    """A tensor of the parent in its own type or, where it may be changed, in ``kind``."""
+    kept = kept_in_float32(tensor.name, tensor.shape)
+    given = tensor.type if kept or kind is None else kind
+    role = KEPT if kept else layout.role(tensor.name)
+    return Target(tensor.name, tensor.shape, given, tensor.name, given, role)
 
 
 def fitting_type(wanted: TensorType, columns: int) -> TensorType:
@@ -127,21 +128,6 @@ def fitting_type(wanted: TensorType, columns: int) -> TensorType:
     if columns % wanted.block_size:
         wanted = FALLBACKS.get(wanted, TensorType.F16)
     return wanted if columns % wanted.block_size == 0 else TensorType.F16
-
-
-def prediction_layers(parent: ModelFile) -> int:
-    architecture = parent.metadata.get("general.architecture")
-    found = parent.metadata.get(f"{architecture}.nextn_predict_layers", 0)
-    return found if isinstance(found, int) else 0
-
-
-def trunk_layers(parent: ModelFile) -> int:
-    """Layers before the prediction blocks. Raises ArtifactError for a file that does not say."""
-    key = f"{parent.metadata.get('general.architecture')}.block_count"
-    blocks = parent.metadata.get(key)
-    if not isinstance(blocks, int) or blocks < prediction_layers(parent):
-        raise ArtifactError(parent.path, f"metadata key {key}", "a number of layers", repr(blocks)[:60])
-    return blocks - prediction_layers(parent)
 
 
 def refuse_requantising(parent: ModelFile, targets: Sequence[Target]) -> None:
@@ -215,6 +201,12 @@ def derived_metadata(
         kept = stored_metadata(parent.path)
     added = {"general.file_type": file_type_of(targets), **derivation.metadata()}
     return kept | {key: natural_value(value) for key, value in added.items()}
+
+
+def sizes_of(file: ModelFile) -> dict[str, RoleSize]:
+    """What is in a file, by role."""
+    layout = layout_of(file)
+    return sizes_by_role([as_it_is(tensor, layout) for tensor in file.tensors.values()])
 
 
 def sizes_by_role(targets: Sequence[Target]) -> dict[str, RoleSize]:

@@ -25,7 +25,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from verispec.artifacts.tensor_roles import ROLES, Role, block_of, role_of
+from verispec.artifacts.tensor_roles import ROLES, Layout, Role, block_of
 from verispec.artifacts.tensor_types import TensorType
 from verispec.errors import OptionError
 
@@ -72,16 +72,16 @@ class Recipe:
         canonical = json.dumps(self.content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
-    def type_of(self, name: str, trunk_layers: int) -> TensorType:
-        """The type for a matrix of a model with ``trunk_layers`` layers before its prediction blocks.
+    def type_of(self, name: str, layout: Layout) -> TensorType:
+        """The type for a matrix of a model.
 
         Exceptions hold for the trunk alone: prediction blocks have a role of their own. Raises OptionError for a role
         that the recipe has no type for.
         """
-        role = role_of(name, trunk_layers)
+        role = layout.role(name)
         layer, part = block_of(name)
         exception = self.parts.get(part.removesuffix(".weight"))
-        if exception is not None and layer is not None and exception.holds(layer, trunk_layers):
+        if exception is not None and layer is not None and exception.holds(layer, layout.trunk_layers):
             return exception.type
         if role not in self.types:
             raise OptionError(

@@ -65,7 +65,7 @@ class SafetensorsFolder:
         }
         if (path / TOKENIZER).is_file():
             keys |= tokenizer_metadata(path, config.integer("vocab_size"))
-        return cls(path, reader, keys, tensors)
+        return cls(path, reader, {key: single_precision(value) for key, value in keys.items()}, tensors)
 
     def data(self, name: str) -> NDArray[np.uint8]:
         """The bytes of a tensor as a GGUF file would hold them."""
@@ -99,6 +99,11 @@ class SafetensorsFolder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def single_precision(value: MetadataValue) -> MetadataValue:
+    """Numbers as a GGUF file holds them, so that the folder and the file made of it are the same model."""
+    return float(np.float32(value)) if isinstance(value, float) else value
 
 
 def count_prediction_blocks(config: PublishedConfig, tensors: dict[str, Published]) -> int:

@@ -16,6 +16,7 @@ from verispec.cli import (
     bench,
     capabilities,
     chat,
+    compare_artifacts,
     conformance,
     convert,
     corpus,
@@ -26,6 +27,7 @@ from verispec.cli import (
     parity,
     pull,
     quantize,
+    rank_vocab,
     run,
     serve,
     verify,
@@ -74,6 +76,8 @@ app.command("corpus")(corpus.command)
 app.command("conformance")(conformance.command)
 app.command("convert")(convert.command)
 app.command("quantize")(quantize.command)
+app.command("compare-artifacts")(compare_artifacts.command)
+app.command("rank-vocab")(rank_vocab.command)
 app.add_typer(bench.app)
 app.add_typer(lab.app)
 

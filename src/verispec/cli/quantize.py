@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,8 +53,7 @@ def show_derived(derived: Derived, as_json: bool) -> None:
     from verispec.artifacts.manifest import manifest_path
 
     manifest = manifest_path(derived.path)
-    for one in derived.substituted:
-        message = f"{one['tensor']}: rows are not whole {one['wanted']} blocks; written as {one['given']}"
+    for message in say_substitutions(derived.substituted):
         typer.secho(message, fg=typer.colors.YELLOW, err=True)
     if as_json:
         paths = {"path": str(derived.path), "manifest_path": str(manifest)}
@@ -76,3 +76,14 @@ def show_derived(derived: Derived, as_json: bool) -> None:
     artifact = derived.manifest["artifact"]
     typer.echo(f"{derived.path}: {size_text(artifact['size'])}, SHA-256 {artifact['sha256']}")
     typer.echo(f"{manifest}: derived from {derived.manifest['parent']['sha256']}")
+
+
+def say_substitutions(substituted: list[dict[str, str]]) -> list[str]:
+    """One line for each kind of tensor that could not get the type it was to have."""
+    from verispec.artifacts.tensor_roles import block_of
+
+    kinds = Counter((block_of(one["tensor"])[1], one["wanted"], one["given"]) for one in substituted)
+    return [
+        f"{part} ({count}): rows are not whole {wanted} blocks; written as {given}"
+        for (part, wanted, given), count in kinds.items()
+    ]
