@@ -12,6 +12,7 @@ from gguf import GGMLQuantizationType, dequantize
 
 from tiny_llama import tiny_llama
 from verispec.artifacts.gguf import GgufFile
+from verispec.artifacts.recipe import load_recipe
 from verispec.artifacts.resolve import resolve_model
 from verispec.artifacts.store import Store
 from verispec.artifacts.tensor_types import TensorType
@@ -34,7 +35,8 @@ def test_q8_0_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         added = {
             "general.file_type": 7,
             "verispec.derived_from": hashlib.sha256(tiny_llama()).hexdigest(),
-            "verispec.derived_recipe": derived.metadata["verispec.derived_recipe"],
+            "verispec.derived_recipe": "q8",
+            "verispec.derived_recipe_sha256": load_recipe("q8").sha256,
         }
         assert derived.metadata == {**source.metadata, **added}
         assert derived.tensors.keys() == source.tensors.keys()
