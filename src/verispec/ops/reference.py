@@ -197,9 +197,12 @@ class ReferenceOperations(Operations[Array]):
         matrix = self._weights[weight]
         rows, used = ids.shape
         inputs = self._seen(x, matrix).reshape(rows, -1, matrix.values.shape[2])
-        chosen = matrix.values[ids.astype(np.int64)].astype(np.float64)
         slots = np.broadcast_to(inputs, (rows, used, inputs.shape[2]))
-        return narrow(np.einsum("rsi,rsoi->rso", slots, chosen).reshape(rows, -1))
+        result = np.empty((rows, used, matrix.values.shape[1]), np.float64)
+        for expert in np.unique(ids).astype(np.int64):
+            chosen = ids == expert
+            result[chosen] = slots[chosen] @ matrix.values[expert].astype(np.float64).T
+        return narrow(result.reshape(rows, -1))
 
     def expert_sum(self, x: Array, shares: Array) -> Array:
         slots = x.astype(np.float64).reshape(*shares.shape, -1)
