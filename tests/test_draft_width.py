@@ -134,6 +134,52 @@ def test_no_proposal_no_cost() -> None:
     assert widths_over(AdaptiveWidth(BENT, 15), EmptyDrafter(), text) == [(0, 1)] * 50
 
 
+class AskedDrafter(OracleDrafter):
+    """Always right, and notes how many tokens it was asked for."""
+
+    def __init__(self, text: Sequence[int]) -> None:
+        super().__init__(text)
+        self.asked: list[int] = []
+
+    def guess(self, limit: int) -> list[int]:
+        self.asked.append(limit)
+        return super().guess(limit)
+
+
+def test_a_drafter_that_takes_longer_than_a_pass_is_asked_only_now_and_then() -> None:
+    text = text_of(400)
+    drafter = AskedDrafter(text)
+    widths_over(AdaptiveWidth(BENT, 7, draft_seconds=2 * BENT.row_costs(1, 0)[0]), drafter, text)
+    asked = [limit for limit in drafter.asked if limit > 0]
+    assert 5 <= len(asked) <= 30
+    assert set(asked) == {1}
+
+
+def test_a_drafter_that_costs_little_is_asked_for_all_it_may_offer() -> None:
+    text = text_of(400)
+    drafter = AskedDrafter(text)
+    widths_over(AdaptiveWidth(BENT, 7, draft_seconds=0.05 * BENT.row_costs(1, 0)[0]), drafter, text)
+    assert drafter.asked[-20:-2] == [7] * 18
+
+
+def test_drafting_time_counts_as_lost_when_nothing_comes_of_it() -> None:
+    text = text_of(600)
+    alone = BENT.row_costs(1, 0)[0]
+    drafter = WrongDrafter(text, VOCABULARY)
+    policy = AdaptiveWidth(BENT, 7, draft_seconds=0.2 * alone)
+    asked = 0
+
+    def counting(context_length: int) -> int:
+        nonlocal asked
+        width = AdaptiveWidth.request(policy, context_length)
+        asked += width
+        return width
+
+    policy.request = counting  # type: ignore[method-assign]
+    rounds = widths_over(policy, drafter, text)
+    assert seconds(rounds, BENT) + asked * 0.2 * alone < 1.03 * len(text) * alone
+
+
 def test_same_calls_same_widths() -> None:
     text = text_of(300)
     runs = [widths_over(AdaptiveWidth(BENT, 15), WrongAtDrafter(text, VOCABULARY, 4), text) for _ in range(2)]

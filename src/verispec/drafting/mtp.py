@@ -33,11 +33,13 @@ class MtpDrafter(Drafter):
         self._sequence = sequence
         self._choose = choose
         self._p_min = p_min
+        self._observed = 0
         self._position = 0  # of the last entry made from the target's hidden states
         self._hidden: Hidden | None = None  # what that entry gave; never changed once made
 
     def observe(self, tokens: Sequence[int]) -> None:
-        """Nothing: a token counts once its hidden state has come."""
+        """Counts them: there is something to go on from once the anchor's own entry is there."""
+        self._observed += len(tokens)
 
     def absorb(self, first: int, tokens: Sequence[int], hidden: Mapping[int, Hidden]) -> None:
         if first and not self._position:
@@ -59,8 +61,8 @@ class MtpDrafter(Drafter):
         self._block.absorb(self._sequence, position, [token], before)
 
     def propose(self, limit: int) -> Proposal:
-        if limit <= 0 or self._hidden is None:
-            return NOTHING
+        if limit <= 0 or self._hidden is None or self._position != self._observed - 1:
+            return NOTHING  # part of the prompt is still to come, in the pass that this proposal would be for
         tokens: list[int] = []
         confidences: list[float] = []
         position = self._position
@@ -77,13 +79,13 @@ class MtpDrafter(Drafter):
             prediction = self._block.step(self._sequence, position, tokens[-1], prediction.hidden)
         return Proposal(tokens, confidences)
 
-    def checkpoint(self) -> tuple[int, Hidden | None]:
-        return self._position, self._hidden
+    def checkpoint(self) -> tuple[int, int, Hidden | None]:
+        return self._observed, self._position, self._hidden
 
     def restore(self, checkpoint: object) -> None:
         if not isinstance(checkpoint, tuple):
             raise ValueError(f"drafter checkpoint: expected one this drafter made, found {checkpoint!r}")
-        self._position, self._hidden = checkpoint
+        self._observed, self._position, self._hidden = checkpoint
 
 
 def _greatest_probability(logits: Hidden) -> float:

@@ -71,8 +71,8 @@ class Completion:
     ``finish_reason`` is ``stop``, ``length``, ``context`` or ``cancelled``; ``ended_by`` says it more closely:
     ``end_token``, ``stop_string``, ``grammar``, ``max_tokens``, ``context`` or ``cancelled``. ``strategy`` is the one
     that ran, ``rounds`` holds (drafted, accepted) of every target pass, ``schedule`` what each round was allowed,
-    ``pass_costs`` what an adaptive draft width went by. ``prompt_logprobs``, when asked for, has an entry a prompt
-    token, the first without a log-probability.
+    ``pass_costs`` and ``draft_seconds`` (a token) what an adaptive draft width went by.
+    ``prompt_logprobs``, when asked for, has an entry a prompt token, the first without a log-probability.
     """
 
     text: str
@@ -92,6 +92,7 @@ class Completion:
     timings: Timings
     options: RequestOptions = field(repr=False)
     pass_costs: CostTable | None = field(repr=False)
+    draft_seconds: float = 0.0
 
     @property
     def passes(self) -> int:
@@ -143,6 +144,7 @@ def describe(request: Request, clock: Clock, options: RequestOptions) -> Complet
         timings=_timings(request, clock, len(sampled)),
         options=options,
         pass_costs=cost.table if isinstance(cost, SharedCost) else None,
+        draft_seconds=policy.draft_seconds if isinstance(policy, AdaptiveWidth) else 0.0,
     )
 
 

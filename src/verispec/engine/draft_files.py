@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from verispec.artifacts import ranked_vocabulary
 from verispec.backends.contract import BackendAdapter, PredictionBlock
 from verispec.drafting.options import FR_RANKING, FR_VOCAB_SIZE
 from verispec.drafting.sources import Choose
@@ -41,8 +42,6 @@ class DraftFiles:
             if size > vocabulary:
                 raise OptionError(f"{FR_VOCAB_SIZE.name}: expected at most {vocabulary} tokens, found {size}")
             return self._backend.prediction_block(size or None, None)
-        from verispec.artifacts import ranked_vocabulary
-
         ids = ranked_vocabulary.load(Path(ranking), self._tokenizer_digest, vocabulary)
         if size > len(ids):
             raise OptionError(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from verispec.backends.contract import BackendAdapter, chain
+from verispec.backends.contract import BackendAdapter, PredictionBlock, chain
 from verispec.drafting.options import DRAFT_MAX, DRAFT_MIN, DRAFT_POLICY, RECURRENT_SNAPSHOTS
 from verispec.drafting.resolution import Resolution, availability
 from verispec.engine.adaptive_width import AdaptiveWidth
@@ -24,7 +24,7 @@ from verispec.engine.generation import Generation
 from verispec.engine.guarded_drafter import GuardedDrafter
 from verispec.engine.model_lock import ModelLock
 from verispec.engine.pass_cost import CostTable
-from verispec.engine.pass_timing import ASSUMED_COSTS, measure_pass_costs
+from verispec.engine.pass_timing import ASSUMED_COSTS, measure_draft_seconds, measure_pass_costs
 from verispec.engine.prompt import Prompt, encode_prompt
 from verispec.engine.prompt_scores import PromptScores
 from verispec.engine.proof import make_receipt
@@ -63,6 +63,7 @@ class Model:
         self.lock = ModelLock()
         """Held by whoever uses the backend."""
         self._costs: CostTable | None = None
+        self._draft_costs: dict[PredictionBlock, float] = {}
         self._draft_files = DraftFiles(backend, tokenizer.digest)
 
     def generate(self, prompt: Prompt, **options: Any) -> Completion:
@@ -161,15 +162,32 @@ class Model:
         resolution = options.resolution
         vocabulary = self.backend.capabilities.vocabulary
         drafter = resolution.make_drafter(sources)
-        policy = self._policy(resolution) if drafter is not None else FixedWidth(0)
+        policy = self._policy(resolution, sources) if drafter is not None else FixedWidth(0)
         return GuardedDrafter(drafter, policy, vocabulary, options.strict_drafter, options.drafter_deadline)
 
-    def _policy(self, resolution: Resolution) -> WidthPolicy:
+    def _policy(self, resolution: Resolution, sources: RequestSources) -> WidthPolicy:
         settings = resolution.settings
         widths = int(settings[DRAFT_MAX.name]), int(settings[DRAFT_MIN.name])
         if settings[DRAFT_POLICY.name] == FixedWidth.name:
             return FixedWidth(*widths)
-        return AdaptiveWidth(SharedCost(self.pass_costs()), *widths)
+        seconds = 0.0
+        if resolution.strategy.keeps_entries:
+            seconds = self._draft_seconds(sources.prediction_block(settings))
+        return AdaptiveWidth(SharedCost(self.pass_costs()), *widths, seconds)
+
+    def _draft_seconds(self, block: PredictionBlock) -> float:
+        """What the block takes a token; like the costs of passes, 0 where every sequence is held."""
+        with self.lock:
+            if block not in self._draft_costs:
+                try:
+                    sequence = self.backend.open_sequence()
+                except BackendError:
+                    return 0.0
+                try:
+                    self._draft_costs[block] = measure_draft_seconds(self.backend, block, sequence)
+                finally:
+                    self.backend.close_sequence(sequence)
+            return self._draft_costs[block]
 
     def pass_costs(self) -> CostTable:
         """What a pass costs here, by rows and context; measured once, when it is first needed.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 
-from verispec.backends.contract import BackendAdapter, chain
+import numpy as np
+
+from verispec.backends.contract import BackendAdapter, PredictionBlock, chain
 from verispec.engine.pass_cost import CostTable
 
 _CONTEXTS = (16, 256)
@@ -44,4 +46,17 @@ def _at(backend: BackendAdapter, sequence: int, context: int, rows: list[int]) -
             started = time.perf_counter()
             backend.evaluate(chained, range(count), False)
             seconds[count] = min(seconds[count], time.perf_counter() - started)
+    return seconds
+
+
+def measure_draft_seconds(backend: BackendAdapter, block: PredictionBlock, sequence: int) -> float:
+    """What a prediction block takes for one more token, its head included, measured on an empty ``sequence``."""
+    hidden = np.zeros((1, backend.capabilities.hidden_size), np.float32)
+    positions = range(1, min(_TURNS + 1, backend.capabilities.context))
+    seconds = float("inf")
+    for position in positions:  # the first step captures the pass, and is never the least
+        started = time.perf_counter()
+        prediction = block.step(sequence, position, 0, hidden)
+        prediction.logits.argmax()
+        seconds = min(seconds, time.perf_counter() - started)
     return seconds

@@ -51,6 +51,7 @@ def make_receipt(
             "strict_drafter": options.strict_drafter,
             "drafter_deadline": options.drafter_deadline,
             # what an adaptive draft width went by: without it nobody could compute the rounds again
+            "draft_seconds": completion.draft_seconds,
             "pass_costs": None if completion.pass_costs is None else completion.pass_costs.as_dict(),
         },
         rounds=completion.rounds,

@@ -213,7 +213,7 @@ class Request:
         tokens = [sampled.token for sampled in emitted.tokens]
         begin = self.target.length
         self.tokens += tokens
-        if not self.target.commit(len(self.tokens) - 1):
+        if not self.target.commit(len(self.tokens) - 1) and self.decoder.finish_reason is None:
             self._guard()
         self.drafter.record(tokens)
         self.drafter.absorb(begin, self.tokens[begin:], evaluation.hidden)
