@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from verispec.artifacts.gguf import GgufFile
+from verispec.artifacts.model_file import ModelFile, open_model_file
 from verispec.backends.contract import DEFAULT_CONTEXT, Capabilities
 from verispec.backends.native_prefixes import PREFIX_BLOCK
 from verispec.backends.slots import Ring
@@ -35,7 +35,7 @@ LOGIT_ROWS = 32
 class ModelPlan:
     """A checked file and what loading it would take; nothing is allocated yet."""
 
-    file: GgufFile
+    file: ModelFile
     model: Hyperparameters
     tensors: tuple[str, ...]
     limits: PassLimits
@@ -51,7 +51,7 @@ def plan_model(
     is less. ``snapshots`` is the rollback window of a recurrent model (S: states kept before the live one), by default
     7. Raises ArtifactError for a bad file, OptionError for an option out of range or without a meaning for the model.
     """
-    file = GgufFile.open(path)
+    file = open_model_file(path)
     if EMBEDDING not in file.tensors or len(file.tensors[EMBEDDING].shape) != 2:
         raise ArtifactError(path, f"tensor {EMBEDDING}", "a matrix", "none")
     model = read_hyperparameters(path, file.metadata, file.tensors[EMBEDDING].shape[0])

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from verispec import _native
-from verispec.artifacts.gguf import GgufFile
+from verispec.artifacts.model_file import ModelFile
 from verispec.backends.contract import COMMITTED, Prediction, PredictionBlock, Row
 from verispec.models.prediction import PredictionBlock as PredictionGraph
 from verispec.ops.contract import AFTER_FINAL_NORM
@@ -143,7 +143,7 @@ class NativePredictionHeads:
     """The heads asked for so far."""
 
     def __init__(
-        self, passes: NativePredictionPasses, file: GgufFile, vocabulary: int, pool: _native.ThreadPool
+        self, passes: NativePredictionPasses, file: ModelFile, vocabulary: int, pool: _native.ThreadPool
     ) -> None:
         self._passes = passes
         self._file = file
@@ -174,7 +174,7 @@ class NativePredictionHeads:
 
 
 def pack_rows(
-    file: GgufFile, name: str, rows: npt.NDArray[np.int64], pool: _native.ThreadPool
+    file: ModelFile, name: str, rows: npt.NDArray[np.int64], pool: _native.ThreadPool
 ) -> _native.Matrix:
     """The ``rows`` of matrix ``name``, in that order, from the file once more."""
     tensor = file.tensors[name]

@@ -40,8 +40,8 @@ def load(
     (default: the physical cores). ``snapshots`` is the rollback window of a model with recurrent state, S: how many
     states before the live one each sequence has room for (default: ``spec_mtp_recurrent_snapshots`` of the options, or
     7). ``options`` are those of the generations to come: what the backend could not run is
-    refused before anything is allocated. Models are GGUF files; the transformers backend loads a folder in its
-    library's format too.
+    refused before anything is allocated. Models are GGUF files, or folders of safetensors in the format of the
+    transformers library.
 
     The memory needed is checked first; MemoryLimitError says what is missing. ArtifactError for a bad file, FetchError
     for one that is not here, OptionError for a value out of range.

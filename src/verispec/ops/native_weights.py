@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from verispec import _native
-from verispec.artifacts.gguf import GgufFile, TensorInfo
+from verispec.artifacts.model_file import ModelFile, TensorDescription
 from verispec.errors import ArtifactError
 
 PLAIN_TYPES = ("F32", "F16", "BF16")
@@ -29,14 +29,14 @@ class NativeWeights:
         return sum(matrix.nbytes for matrix in self.matrices.values())
 
 
-def packed_bytes(file: GgufFile, names: Iterable[str]) -> int:
+def packed_bytes(file: ModelFile, names: Iterable[str]) -> int:
     """Bytes that the matrices among the named tensors take once packed."""
     tensors = (file.tensors[name] for name in names)
     return sum(_packed_size(tensor) for tensor in tensors if len(tensor.shape) == 2)
 
 
 def load_weights(
-    file: GgufFile,
+    file: ModelFile,
     names: Iterable[str],
     pool: _native.ThreadPool,
     progress: Callable[[int], None] | None = None,
@@ -63,12 +63,12 @@ def load_weights(
     return weights
 
 
-def _packed_size(tensor: TensorInfo) -> int:
+def _packed_size(tensor: TensorDescription) -> int:
     rows, columns = tensor.shape
     return _native.Weights.packed_size(tensor.type.name, rows, columns)
 
 
-def _vector_values(file: GgufFile, tensor: TensorInfo) -> npt.NDArray[np.float32]:
+def _vector_values(file: ModelFile, tensor: TensorDescription) -> npt.NDArray[np.float32]:
     """The values of a one-dimensional tensor, float32; every supported type converts exactly."""
     kind = tensor.type.name
     if len(tensor.shape) != 1 or kind not in PLAIN_TYPES:
