@@ -75,14 +75,15 @@ def load_suite(name: str) -> Suite:
     else:
         raise OptionError(f"suite: expected one of {', '.join(suite_names())} or a TOML file, found {name!r}")
     try:
-        return _parse(tomllib.loads(text))
+        return parse_suite(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
         raise OptionError(
             f"suite {name}: expected name, version, max_tokens and prompts with id, class and text, found {error!r}"
         ) from error
 
 
-def _parse(content: dict[str, Any]) -> Suite:
+def parse_suite(content: dict[str, Any]) -> Suite:
+    """The suite that a TOML file holds. KeyError, TypeError or AttributeError for another form, OptionError for doubles."""
     prompts = tuple(
         SuitePrompt(str(entry["id"]), str(entry["class"]), entry["text"].strip())
         for entry in content["prompts"]

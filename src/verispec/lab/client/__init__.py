@@ -1,0 +1,1 @@
+"""Asking a server the way its users do, and writing down when each token arrived."""

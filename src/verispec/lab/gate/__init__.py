@@ -1,0 +1,1 @@
+"""The strict gate: a lane counts only if every named rule holds."""

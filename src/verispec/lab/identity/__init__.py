@@ -1,0 +1,1 @@
+"""What RAN: hashes, resolved options, environment and host, observed on the process and not taken from the plan."""

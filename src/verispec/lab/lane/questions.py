@@ -1,0 +1,72 @@
+"""Asking a server: first the canaries, then each prompt once, each row kept before the next is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+
+from verispec.lab.client.rows import Row, raw_row, read_counts
+from verispec.lab.client.stream import StreamClient
+from verispec.lab.faults import LaneFaultError
+from verispec.lab.identity.report import ServerReport
+from verispec.lab.lane.request import LaneRequest
+
+SECONDS = 30.0
+Progress = Callable[[int, int], None]
+
+
+def served_model(url: str, otherwise: str) -> str:
+    """The name under which the server serves; the first it lists."""
+    try:
+        listed = httpx.get(f"{url}/v1/models", timeout=SECONDS, trust_env=False).json()
+        return str(listed["data"][0]["id"])
+    except (httpx.HTTPError, ValueError, LookupError, TypeError):
+        return otherwise
+
+
+def ask_canaries(request: LaneRequest, model: str, client: StreamClient) -> list[dict[str, Any]]:
+    """Every canary as often as its suite says. Raises LaneFaultError when an answer does not come to its end."""
+    results = []
+    for canary in request.canaries.canaries:
+        body = request.body(model, canary.text, request.canaries.max_tokens)
+        answers = []
+        for _ in range(request.canaries.repeats):
+            answer = client.ask(body)
+            if answer.fault is not None:
+                raise answer.fault
+            answers.append(answer.text)
+        results.append(
+            {
+                "id": canary.id,
+                "asked": len(answers),
+                "passed": sum(canary.passes(answer) for answer in answers),
+                "answers": sorted(set(answers)),
+            }
+        )
+    return results
+
+
+def ask_prompts(
+    request: LaneRequest, model: str, client: StreamClient, report: ServerReport
+) -> Iterator[Row]:
+    """The raw row of each prompt as soon as it is over; the first that has a fault is the last."""
+    sources = request.target.profile.counts
+    sampled = any(source.place == "metrics" for source in sources.values())
+    for order, prompt in enumerate(request.suite.prompts):
+        before = report.metrics() if sampled else {}
+        body = request.body(model, prompt.text, request.cap)
+        row = raw_row(prompt, order, body, client.ask(body))
+        after = report.metrics() if sampled else {}
+        row |= {"lane": request.lane, "counts": read_counts(row, sources, before, after)}
+        yield row
+        if row["fault"] is not None:
+            return
+
+
+def wake(request: LaneRequest, model: str, client: StreamClient) -> None:
+    """One token, so that a server that loads its model late has loaded it."""
+    answer = client.ask(request.body(model, "Hello.", 1))
+    if answer.fault is not None:
+        raise LaneFaultError(answer.fault.name, f"at the first request: {answer.fault.detail}")

@@ -1,0 +1,1 @@
+"""Starting a server for one lane, and leaving nothing of it behind."""

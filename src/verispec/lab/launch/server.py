@@ -1,0 +1,148 @@
+"""One server process: started for one lane, waited for, stopped with everything that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from verispec.lab.faults import LaneFaultError
+from verispec.lab.launch import become
+from verispec.lab.targets.target import Target
+
+POLL_SECONDS = 0.02
+STOP_SECONDS = 20.0
+TAIL = 300
+"""Characters of the log's end that a fault quotes."""
+
+
+class ServerProcess:
+    """A fresh server of ``target`` on ``device``, its output in the file ``log``. A context manager.
+
+    Entering starts it and waits until it is ready; leaving stops the whole process group, and whatever escaped it.
+    Raises LaneFaultError when it cannot be started, ends, or is not ready in time.
+    """
+
+    def __init__(self, target: Target, device: str, log: Path) -> None:
+        self.target = target
+        self.device = device
+        self.log = log
+        self.host = "127.0.0.1"
+        self.port = free_port()
+        self.command = target.command(self.host, self.port)
+        self.variables = target.variables(self.host, self.port, device)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._descendants: list[psutil.Process] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process that was started; a wrapper may have become or started the server in it."""
+        assert self._process is not None
+        return self._process.pid
+
+    def __enter__(self) -> ServerProcess:
+        try:
+            self._start()
+            self._wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def exit_status(self) -> int | None:
+        """None while it runs; negative for a signal."""
+        return None if self._process is None else self._process.poll()
+
+    def log_tail(self) -> str:
+        """The last line of the log."""
+        lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
+        return lines[-1][-TAIL:] if lines else "nothing printed"
+
+    def processes(self) -> list[psutil.Process]:
+        """The process and all its descendants that are alive."""
+        try:
+            root = psutil.Process(self.pid)
+            return [root, *root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def stop(self) -> None:
+        """Ends the group and every known descendant: asked first, then killed. Safe to call twice."""
+        if self._process is None:
+            return
+        known = {process.pid: process for process in [*self._descendants, *self.processes()]}
+        self._signal_group(signal.SIGTERM)
+        _, alive = psutil.wait_procs([*known.values()], timeout=STOP_SECONDS)
+        self._signal_group(signal.SIGKILL)
+        for process in alive:
+            if process.is_running():
+                process.kill()
+        psutil.wait_procs(alive, timeout=STOP_SECONDS)
+        self._process.wait()
+        self._process = None
+
+    def _start(self) -> None:
+        cores = ",".join(str(core) for core in self.target.cores(self.device)) or "-"
+        guarded = [sys.executable, "-I", "-S", become.__file__, cores, *self.command]
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                guarded,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self.variables},
+                start_new_session=True,
+            )
+
+    def _wait_until_ready(self) -> None:
+        ready = self.target.profile.ready
+        limit = time.monotonic() + ready.seconds
+        while time.monotonic() < limit:
+            if self.exit_status() is not None:
+                status = self.exit_status()
+                raise LaneFaultError("server-crashed-at-start", f"exit status {status}: {self.log_tail()}")
+            if self._answers(ready.path):
+                self._descendants = self.processes()[1:]
+                return
+            time.sleep(POLL_SECONDS)
+        raise LaneFaultError("server-not-ready", f"not after {ready.seconds:g} s: {self.log_tail()}")
+
+    def _answers(self, path: str) -> bool:
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=5)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):  # not listening yet, or still loading
+            return False
+        finally:
+            connection.close()
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):  # all of it is gone
+            os.killpg(self._process.pid, number)
+
+
+def free_port() -> int:
+    """A port of the loopback address that nothing listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

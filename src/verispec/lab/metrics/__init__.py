@@ -1,0 +1,1 @@
+"""Numbers, always derived from raw rows and never kept as the truth."""

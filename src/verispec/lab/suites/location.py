@@ -1,0 +1,44 @@
+"""A suite's file by its name: one of verispec's, one of the user's folder, or a path."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from verispec.errors import OptionError
+from verispec.lab.home import lab_home
+
+
+def suite_text(name: str, ending: str, home: Path | None = None) -> str:
+    """The text of the suite ``name``: a path that ends in ``ending``, such as ``.toml``, or a name.
+
+    The names of verispec win over those in ``suites/`` of the lab's folder, so that a name means the same everywhere.
+    Raises OptionError, with the names that there are, when it is none of them.
+    """
+    path = Path(name)
+    if path.suffix == ending:
+        if not path.is_file():
+            raise OptionError(f"suite: expected a file, found none at {name}")
+        return path.read_text(encoding="utf-8")
+    inside = resources.files(__package__) / "data" / f"{name}{ending}"
+    if inside.is_file():
+        return inside.read_text(encoding="utf-8")
+    own = _own_folder(home) / f"{name}{ending}"
+    if own.is_file():
+        return own.read_text(encoding="utf-8")
+    known = ", ".join(suite_names(ending, home))
+    raise OptionError(f"suite: expected one of {known}, or a {ending} file, found {name!r}")
+
+
+def suite_names(ending: str, home: Path | None = None) -> list[str]:
+    """The names of all suites whose files end in ``ending``."""
+    folder = resources.files(__package__) / "data"
+    names = {entry.name.removesuffix(ending) for entry in folder.iterdir() if entry.name.endswith(ending)}
+    own = _own_folder(home)
+    if own.is_dir():
+        names |= {entry.stem for entry in own.iterdir() if entry.suffix == ending}
+    return sorted(names)
+
+
+def _own_folder(home: Path | None) -> Path:
+    return lab_home(home) / "suites"

@@ -1,0 +1,109 @@
+"""Targets and profiles from TOML. A key that nothing reads is an error, and so is a profile that there is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from verispec.errors import OptionError
+from verispec.lab.targets.profile import ActivationProbe, Profile, Readiness
+from verispec.lab.targets.source import Source
+from verispec.lab.targets.target import Declared, Target
+
+
+def profile_names() -> list[str]:
+    """The engines whose profiles come with verispec."""
+    folder = resources.files(__package__) / "profiles"
+    return sorted(
+        entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")
+    )
+
+
+def load_profile(name: str) -> Profile:
+    """A profile that comes with verispec, or from a TOML file. OptionError for one that is not there or malformed."""
+    if name in profile_names():
+        text = (resources.files(__package__) / "profiles" / f"{name}.toml").read_text(encoding="utf-8")
+    elif name.endswith(".toml") and Path(name).is_file():
+        text = Path(name).read_text(encoding="utf-8")
+    else:
+        raise OptionError(f"profile: expected one of {', '.join(profile_names())} or a file, found {name!r}")
+    return parse_profile(_toml(text, f"profile {name}"), f"profile {name}")
+
+
+def parse_profile(content: Mapping[str, Any], where: str) -> Profile:
+    """A profile from the content of its file; ``where`` names it in errors."""
+    values = dict(content)
+    for name in ("version", "weights", "template", "model"):
+        if name in values:
+            values[name] = Source.parse(values[name])
+    if "ready" in values:
+        values["ready"] = _build(Readiness, values["ready"], f"{where}: ready")
+    values["counts"] = {name: Source.parse(text) for name, text in values.get("counts", {}).items()}
+    values["reuse"] = tuple(tuple(entry) for entry in values.get("reuse", ()))
+    values["activation"] = _probes(values.get("activation", ()), where)
+    for name in ("command", "fresh", "packages"):
+        values[name] = tuple(values.get(name, ()))
+    profile: Profile = _build(Profile, values, where)
+    return profile
+
+
+def load_target(path: Path, overrides: Mapping[str, Any] | None = None) -> Target:
+    """The target that a TOML file describes; ``overrides`` are keys in place of the file's."""
+    content = {**_toml(path.read_text(encoding="utf-8"), str(path)), **(overrides or {})}
+    return parse_target({"name": path.stem, **content}, str(path))
+
+
+def parse_target(content: Mapping[str, Any], where: str) -> Target:
+    """A target from the content of its file, or of a table in an experiment's file."""
+    values = dict(content)
+    if "profile" not in values:
+        raise OptionError(f"{where}: profile: expected one of {', '.join(profile_names())}, found none")
+    profile = values["profile"]
+    profile = load_profile(profile) if isinstance(profile, str) else parse_profile(profile, where)
+    probes = _probes(values.pop("activation", ()), where)
+    values["profile"] = dataclasses.replace(profile, activation=(*probes, *profile.activation))
+    values.setdefault("binary", profile.binary)
+    values["declared"] = _build(Declared, values.get("declared", {}), f"{where}: declared")
+    values["environment"] = {name: str(value) for name, value in values.get("environment", {}).items()}
+    values["arguments"] = tuple(str(part) for part in values.get("arguments", ()))
+    for name in ("affinity", "devices"):
+        if name in values:
+            values[name] = tuple(values[name])
+    target: Target = _build(Target, values, where)
+    return target
+
+
+def _probes(entries: Any, where: str) -> tuple[ActivationProbe, ...]:
+    probes = []
+    for entry in entries:
+        values = dict(entry)
+        if "source" in values:
+            values["source"] = Source.parse(values["source"])
+        values["counters"] = tuple(values.get("counters", ()))
+        probe = _build(ActivationProbe, values, f"{where}: activation")
+        if not (probe.source or probe.counters or probe.waived):
+            raise OptionError(f"{where}: activation of {probe.knob}: expected source, counters or waived")
+        probes.append(probe)
+    return tuple(probes)
+
+
+def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
+    names = {field.name for field in dataclasses.fields(kind)}
+    unknown = sorted(set(values) - names)
+    if unknown:
+        raise OptionError(f"{where}: expected only {', '.join(sorted(names))}, found {unknown[0]!r}")
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise OptionError(f"{where}: {error}") from error
+
+
+def _toml(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError(f"{where}: expected TOML, found {error}") from error
