@@ -10,24 +10,33 @@ from typing import Any
 
 from verispec.errors import OptionError
 from verispec.lab.statistics.evidence import LaneNoise
+from verispec.lab.statistics.identical_lanes import lane_noise
 from verispec.lab.statistics.shrinkage import EffectPrior, learn_effects
 
 FORMAT = "verispec.lab.noise-bank/1"
+PUBLISHED = Path(__file__).parent / "data" / "noise-bank-b70.json"
+"""The bank of a public log, for planning until one has controls of one's own: ``lab analyse --bank`` wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseBank:
-    """Of one engine, device, suite, ``stage`` (the cap of tokens) and ``metric``; logarithms throughout.
+    """Of one engine, device, suite, ``stage`` (the cap of tokens) and ``metric``.
 
-    ``effects`` and ``standard_errors`` are the estimates of past candidates, all of them, losses and ties included.
+    ``batches`` hold the metric of identical lanes that ran together, in its own unit. ``effects`` (log scale) and
+    ``standard_errors`` are the estimates of past candidates, all of them, losses and ties included.
     """
 
     source: str
     stage: str
     metric: str
-    noise: LaneNoise
+    batches: tuple[tuple[float, ...], ...]
     effects: tuple[float, ...] = ()
     standard_errors: tuple[float, ...] = ()
+
+    @property
+    def noise(self) -> LaneNoise:
+        """How much one lane varies, on the log scale."""
+        return lane_noise(self.batches)
 
     def prior(self) -> EffectPrior:
         """What a new candidate is likely to be worth."""
@@ -38,17 +47,17 @@ class NoiseBank:
             "source": self.source,
             "stage": self.stage,
             "metric": self.metric,
-            "squares": self.noise.squares,
-            "degrees": self.noise.degrees,
             "lane_deviation_percent": round(100 * self.noise.deviation, 4),
-            "effects": list(self.effects),
-            "standard_errors": list(self.standard_errors),
+            "batches": [list(batch) for batch in self.batches],
+            "effects": [round(one, 6) for one in self.effects],
+            "standard_errors": [round(one, 6) for one in self.standard_errors],
         }
 
 
 def write_banks(banks: Sequence[NoiseBank], path: Path) -> None:
-    content = {"format": FORMAT, "banks": [bank.as_dict() for bank in banks]}
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    """One line a bank."""
+    lines = ",\n".join(json.dumps(bank.as_dict()) for bank in banks)
+    path.write_text(f'{{"format": "{FORMAT}", "banks": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
 def read_bank(path: Path, stage: str, metric: str) -> NoiseBank:
@@ -73,7 +82,7 @@ def _bank(entry: Any, path: Path) -> NoiseBank:
             source=str(entry["source"]),
             stage=str(entry["stage"]),
             metric=str(entry["metric"]),
-            noise=LaneNoise(float(entry["squares"]), int(entry["degrees"])),
+            batches=tuple(tuple(float(one) for one in batch) for batch in entry["batches"]),
             effects=tuple(float(one) for one in entry["effects"]),
             standard_errors=tuple(float(one) for one in entry["standard_errors"]),
         )

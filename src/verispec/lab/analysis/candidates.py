@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from verispec.lab.analysis.comparisons import lanes_beside_controls
-from verispec.lab.analysis.noise_figures import log_noise_of
+from verispec.lab.analysis.noise_figures import batches_for_noise
 from verispec.lab.decision import Decision, DecisionPlan, decide, invalid
 from verispec.lab.evidence_rows import LaneValues
 from verispec.lab.imports.imported_log import ImportedLane, ImportedLog
 from verispec.lab.noise_bank import NoiseBank
 from verispec.lab.statistics.block_effects import block_effects
 from verispec.lab.statistics.evidence import combine
+from verispec.lab.statistics.identical_lanes import lane_noise
 from verispec.lab.statistics.multiplicity import e_benjamini_hochberg, selected_level
 
 NO_CONTROL = "no control ran beside it"
@@ -66,7 +67,7 @@ def candidate_verdicts(log: ImportedLog, plan: DecisionPlan, metric: str = "medi
     """
     candidates = list(comparable(log, metric))
     stages = sorted({one.stage for one in candidates}, key=int)
-    banks = {stage: _bank(log, stage, metric, candidates) for stage in stages}
+    banks = {stage: noise_bank(log, stage, metric) for stage in stages}
     e_values = [_e_value(one, banks[one.stage]) for one in candidates]
     rejected = sum(e_benjamini_hochberg(e_values, plan.alpha))
     level = selected_level(plan.alpha, max(len(candidates), 1), rejected)
@@ -97,18 +98,19 @@ def _e_value(candidate: Candidate, bank: NoiseBank) -> float:
     return combine(blocks, bank.noise).e_value()
 
 
-def _bank(log: ImportedLog, stage: str, metric: str, candidates: Sequence[Candidate]) -> NoiseBank:
-    noise = log_noise_of(log, stage, metric)
+def noise_bank(log: ImportedLog, stage: str, metric: str) -> NoiseBank:
+    """The noise of the stage, and what all candidates of the log turned out to be worth, at whatever stage."""
+    batches = batches_for_noise(log, stage, metric)
+    noise = lane_noise(batches)
     evidence = [
         combine(block_effects(one.control_lanes, one.lanes, ["lane"]), noise)
-        for one in candidates
-        if one.stage == stage
+        for one in comparable(log, metric)
     ]
     return NoiseBank(
         source=log.source,
         stage=stage,
         metric=metric,
-        noise=noise,
+        batches=tuple(tuple(batch) for batch in batches),
         effects=tuple(one.effect for one in evidence),
         standard_errors=tuple(one.standard_error for one in evidence),
     )

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from verispec.lab.analysis.candidates import CandidateVerdicts, candidate_verdicts
+from verispec.lab.analysis.candidates import CandidateVerdicts, candidate_verdicts, noise_bank
 from verispec.lab.analysis.comparisons import Comparisons, comparisons
 from verispec.lab.analysis.noise_figures import ControlPlaces, Luck, control_places, luck, noise_of
 from verispec.lab.decision import DecisionPlan
 from verispec.lab.imports.imported_log import ImportedLog
+from verispec.lab.noise_bank import NoiseBank
 from verispec.lab.statistics.fixed_size import lanes_per_arm
 from verispec.lab.statistics.identical_lanes import BatchNoise
 
@@ -29,6 +30,11 @@ class LogReport:
     comparisons: Comparisons
     lanes_per_arm: dict[float, int]
     verdicts: CandidateVerdicts
+
+    def banks(self) -> list[NoiseBank]:
+        """Its noise and its candidates' effects, for every stage and metric that identical lanes were measured in."""
+        stages = sorted({lane.stage for lane in self.log.valid}, key=int)
+        return [noise_bank(self.log, stage, metric) for stage in stages for metric in METRICS]
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -11,8 +11,10 @@ from scipy import stats
 
 from verispec.errors import OptionError
 from verispec.lab.imports.imported_log import ImportedLane, ImportedLog
-from verispec.lab.statistics.evidence import LaneNoise
-from verispec.lab.statistics.identical_lanes import BatchNoise, batch_noise, lane_noise
+from verispec.lab.statistics.identical_lanes import BatchNoise, batch_noise
+
+FIRST_HUNDRED = frozenset({"median", "mean", "p10"})
+"""Metrics over the rates of tokens 1 to 100."""
 
 FEWEST_LANES = 4
 """A batch of identical lanes counts when it is a whole one; two controls among candidates are not such a batch."""
@@ -44,9 +46,13 @@ def noise_of(log: ImportedLog, stage: str, metric: str) -> BatchNoise:
     return batch_noise(_known(log, stage, metric))
 
 
-def log_noise_of(log: ImportedLog, stage: str, metric: str) -> LaneNoise:
-    """The same spread on the log scale, with its degrees of freedom: what decisions are made with."""
-    return lane_noise(_known(log, stage, metric))
+def batches_for_noise(log: ImportedLog, stage: str, metric: str) -> list[list[float]]:
+    """The batches of identical lanes that a decision at this stage may learn the noise from.
+
+    A rate over tokens 1 to 100 is the same measurement whatever the cap, so its noise is learned from every stage.
+    """
+    stages = sorted({lane.stage for lane in log.valid}) if metric in FIRST_HUNDRED else [stage]
+    return [values for one in stages for values in _known(log, one, metric)]
 
 
 def _known(log: ImportedLog, stage: str, metric: str) -> list[list[float]]:

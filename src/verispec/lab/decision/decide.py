@@ -12,7 +12,9 @@ from verispec.lab.decision.verdict import Verdict, verdict_of
 from verispec.lab.evidence_rows import LaneValues
 from verispec.lab.statistics.block_effects import BlockEffect, block_effects, shared_prompts
 from verispec.lab.statistics.blocked_bootstrap import bootstrap_interval
-from verispec.lab.statistics.evidence import Evidence, LaneNoise, combine, own_noise, same_noise
+from verispec.lab.statistics.equal_variances import equal_variances_p
+from verispec.lab.statistics.evidence import Evidence, LaneNoise, combine, own_noise
+from verispec.lab.statistics.t_process import as_float
 
 OTHER_NOISE = 0.01
 """Below this p value the experiment's noise is not that of the bank, and the bank is left out."""
@@ -68,7 +70,7 @@ def _noise_in_use(blocks: Sequence[BlockEffect], plan: DecisionPlan) -> tuple[La
     if not plan.noise.degrees:
         return UNKNOWN_NOISE, []
     own = own_noise(blocks)
-    p_value = same_noise(own, plan.noise)
+    p_value = as_float(equal_variances_p(own.squares, own.degrees, plan.noise.squares, plan.noise.degrees))
     if p_value < OTHER_NOISE:
         text = (
             f"the bank is left out: its lanes vary by {100 * plan.noise.deviation:.2f}%, "

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import stats
-
 from verispec.lab.statistics.block_effects import BlockEffect
 from verispec.lab.statistics.t_process import as_float, half_width, log_e_value
 
@@ -65,12 +63,3 @@ def own_noise(blocks: Sequence[BlockEffect]) -> LaneNoise:
         between + sum(block.squares for block in blocks),
         len(blocks) - 1 + sum(block.degrees for block in blocks),
     )
-
-
-def same_noise(first: LaneNoise, second: LaneNoise) -> float:
-    """The two-sided p value of the F test that both have one variance; 1 where one of them has no freedom."""
-    if not first.degrees or not second.degrees or second.squares == 0:
-        return 1.0
-    ratio = (first.squares / first.degrees) / (second.squares / second.degrees)
-    tail = stats.f.cdf(ratio, first.degrees, second.degrees)
-    return float(2 * min(tail, 1 - tail))

@@ -40,3 +40,17 @@ def pairs_for_power(deviation: float, effect: float, alpha: float = ALPHA, power
     while paired_power(pairs, deviation, effect, alpha) < power:
         pairs += 1
     return pairs
+
+
+def smallest_for_pairs(
+    pairs: int, deviation: float, alpha: float = ALPHA, power: float = POWER
+) -> float | None:
+    """The smallest log effect that the paired t test finds with this power; None for a single pair."""
+    if pairs < 2:
+        return None
+    low, high = 0.0, 1000 * deviation
+    for _ in range(50):
+        middle = (low + high) / 2
+        found = paired_power(pairs, deviation, middle, alpha) >= power
+        low, high = (low, middle) if found else (middle, high)
+    return high

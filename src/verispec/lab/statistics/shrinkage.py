@@ -2,6 +2,10 @@
 
 The candidate that looks best is the one the noise was kindest to. Shrinking its estimate towards what candidates have
 been worth so far takes that back (B. Efron, "Tweedie's formula and selection bias", JASA 106, 2011).
+
+True effects are taken to be a mixture: nothing at all, or a loss or a gain whose size is half-normal with one of a row
+of scales. How often each happens is learned from past estimates by penalised maximum likelihood (M. Stephens, "False
+discovery rates: a new deal", Biostatistics 18, 2017), losses and gains apart, because losses are far more common.
 """
 
 from __future__ import annotations
@@ -18,12 +22,13 @@ GRID = 0.02 * np.sinh(np.linspace(-5.6, 5.6, 801))
 """True log effects considered: from 1/15 of the control's speed to 15 times it, densest around no effect."""
 
 SPACING = np.gradient(GRID)
-NOVEL_SCALE = 0.1
-"""A candidate unlike all before it: Student's t with 2 degrees of freedom, so that it may be large."""
+SCALES = 0.005 * 2.0 ** np.arange(9)
+"""Sizes of losses and gains, log scale: from 0.5% to the factor 3.6."""
+
+NOTHING_COUNT = 10.0
+"""How many past candidates of no effect the learning starts with (Stephens' penalty)."""
 
 ITERATIONS = 300
-FEWEST = 10
-"""Past comparisons below which there is nothing to learn a distribution from."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,36 +51,40 @@ class EffectPrior:
 
 
 def unknown_effects() -> EffectPrior:
-    """The prior when little is known of past candidates: half are worth about 2% or less either way."""
-    return EffectPrior(GRID, 0.5 * _normal(0.02) + 0.5 * _novel(), 0)
+    """The prior when nothing is known of past candidates: half do nothing, the others anything, either way alike."""
+    weights = np.full(len(_COMPONENTS), 0.5 / (len(_COMPONENTS) - 1))
+    weights[0] = 0.5
+    return EffectPrior(GRID, weights @ _COMPONENTS, 0)
 
 
-def learn_effects(effects: Sequence[float], standard_errors: Sequence[float]) -> EffectPrior:
-    """The distribution of true log effects behind past estimates.
+def learn_effects(
+    effects: Sequence[float] | Floats, standard_errors: Sequence[float] | Floats
+) -> EffectPrior:
+    """The distribution of true log effects behind past estimates, by expectation-maximisation.
 
-    Nonparametric maximum likelihood by expectation-maximisation on a grid (J. Kiefer and J. Wolfowitz, 1956; N. Laird,
-    1978; R. Koenker and I. Mizera, JASA 109, 2014), started from a wide normal. One part in (comparisons + 1) is kept
-    for a candidate unlike any before it, so that a real first is not shrunk away.
+    Every component keeps the weight of a small fraction of one candidate, so that a real first is not shrunk away.
     """
-    if len(effects) < FEWEST:
+    if not len(effects):
         return unknown_effects()
     estimates = np.clip(np.asarray(effects, float), GRID[0], GRID[-1])
-    spacing = np.interp(estimates, GRID, SPACING)
-    errors = np.maximum(np.asarray(standard_errors, float), spacing)[:, None]
-    likelihood = np.exp(-0.5 * np.square((estimates[:, None] - GRID) / errors)) / errors
-    weights = _normal(0.1)
+    errors = np.maximum(np.asarray(standard_errors, float), np.interp(estimates, GRID, SPACING))[:, None]
+    fit = np.exp(-0.5 * np.square((estimates[:, None] - GRID) / errors)) / errors @ _COMPONENTS.T
+    begun = np.full(len(_COMPONENTS), 1 / len(_COMPONENTS))
+    begun[0] = NOTHING_COUNT
+    weights = begun / begun.sum()
     for _ in range(ITERATIONS):
-        posterior = likelihood * weights
-        weights = np.mean(posterior / np.maximum(posterior.sum(axis=1, keepdims=True), 1e-300), axis=0)
-    novel = 1 / (len(effects) + 1)
-    return EffectPrior(GRID, (1 - novel) * weights + novel * _novel(), len(effects))
+        shares = fit * weights
+        counts = begun + (shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)).sum(axis=0)
+        weights = counts / counts.sum()
+    return EffectPrior(GRID, weights @ _COMPONENTS, len(estimates))
 
 
-def _normal(deviation: float) -> Floats:
-    mass = np.exp(-0.5 * np.square(GRID / deviation)) * SPACING
-    return np.asarray(mass / mass.sum())
+def _components() -> Floats:
+    """No effect, then losses and gains of each scale; shape (components, grid), every row sums to 1."""
+    nothing = (np.abs(GRID) == np.abs(GRID).min()).astype(float)
+    sizes = np.exp(-0.5 * np.square(GRID / SCALES[:, None])) * SPACING
+    rows = np.vstack([nothing, np.where(GRID < 0, sizes, 0), np.where(GRID > 0, sizes, 0)])
+    return np.asarray(rows / rows.sum(axis=1, keepdims=True))
 
 
-def _novel() -> Floats:
-    mass = stats.t.pdf(GRID / NOVEL_SCALE, 2) * SPACING
-    return np.asarray(mass / mass.sum())
+_COMPONENTS = _components()
