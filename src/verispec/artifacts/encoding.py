@@ -1,4 +1,7 @@
-"""Values to stored bytes and back, for every tensor type: the ``gguf`` package's code where it has any, else ours."""
+"""Values to stored bytes and back, for every tensor type: the ``gguf`` package's code where it has any, else ours.
+
+That package works through rows in little groups; everything is one row here, so that it does all of a chunk at once.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,7 @@ Run = Callable[[Callable[[int], tuple[float, float]], Iterable[int]], Iterable[t
 
 def decode(stored: NDArray[np.uint8], kind: TensorType) -> NDArray[np.float32]:
     """Float32 values ``[elements]`` of stored bytes ``[nbytes]``, whole blocks."""
-    blocks = stored.reshape(-1, kind.block_bytes)
-    values: NDArray[Any] = gguf.dequantize(blocks, GGMLQuantizationType(kind.id))
+    values: NDArray[Any] = gguf.dequantize(stored.reshape(1, -1), GGMLQuantizationType(kind.id))
     return values.reshape(-1).astype(np.float32, copy=False)
 
 
@@ -31,8 +33,7 @@ def encode(values: NDArray[np.float32], kind: TensorType) -> NDArray[np.uint8]:
     if kind in K_ENCODERS:
         stored: NDArray[Any] = K_ENCODERS[kind](values.reshape(-1, kind.block_size))
     else:
-        with np.errstate(over="ignore"):  # beyond float16: infinity, which the caller refuses
-            stored = gguf.quantize(values.reshape(-1, kind.block_size), GGMLQuantizationType(kind.id))
+        stored = gguf.quantize(values.reshape(1, -1), GGMLQuantizationType(kind.id))
     return stored.reshape(-1).view(np.uint8)
 
 
@@ -50,11 +51,12 @@ def reencode(
 
     def chunk(start: int) -> tuple[float, float]:
         end = min(start + CHUNK_ELEMENTS, elements)
-        values = decode(stored[byte_range(before, start, end)], before)
-        encoded = encode(values, after)
-        result[byte_range(after, start, end)] = encoded
-        difference = decode(encoded, after) - values
-        return float(np.dot(difference, difference)), float(np.dot(values, values))
+        with np.errstate(over="ignore", invalid="ignore"):  # what does not fit makes the error infinite or no number
+            values = decode(stored[byte_range(before, start, end)], before)
+            encoded = encode(values, after)
+            result[byte_range(after, start, end)] = encoded
+            difference = decode(encoded, after) - values
+            return float(np.dot(difference, difference)), float(np.dot(values, values))
 
     sums = list(run(chunk, range(0, elements, CHUNK_ELEMENTS)))
     return result, sum(error for error, _ in sums), sum(energy for _, energy in sums)

@@ -91,11 +91,13 @@ def _encode_affine(
 def _affine_scales(groups: Floats, largest: int, candidates: NDArray[np.float64]) -> tuple[Floats, Floats]:
     """Scale and minimum (both >= 0) of each group [..., 32]: value = scale * code - minimum.
 
+    Each candidate covers the range above the best minimum so far with a few codes more or fewer than there are.
     Errors are weighted by |value| + the group's root mean square, since large weights matter more.
     """
     weights = np.abs(groups) + np.sqrt(np.mean(groups * groups, axis=-1, keepdims=True))
     least = np.minimum(groups.min(axis=-1, keepdims=True), 0)
-    span = groups.max(axis=-1, keepdims=True) - least
+    peak = groups.max(axis=-1, keepdims=True)
+    span = peak - least
     flat = span < SMALLEST_RANGE
     span = np.where(flat, 1, span)
     sum_w, sum_x = _total(weights), _total(weights * groups)
@@ -104,7 +106,9 @@ def _affine_scales(groups: Floats, largest: int, candidates: NDArray[np.float64]
     codes = np.clip(np.rint((groups - least) * (largest / span)), 0, largest)
     best_error = _total(weights * (best_scale * codes + least - groups) ** 2)
     for offset in candidates.astype(np.float32):
-        codes = np.clip(np.rint((groups - least) * ((largest + offset) / span)), 0, largest)
+        covered = peak - best_least
+        covered = np.where(covered < SMALLEST_RANGE, 1, covered)
+        codes = np.clip(np.rint((groups - best_least) * ((largest + offset) / covered)), 0, largest)
         wl = weights * codes
         sum_l, sum_ll, sum_xl = _total(wl), _total(wl * codes), _total(weighted * codes)
         determinant = sum_w * sum_ll - sum_l * sum_l
