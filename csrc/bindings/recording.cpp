@@ -1,4 +1,5 @@
 // The recording functions of Program.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -46,6 +47,9 @@ void bind_recording(nb::class_<Program>& program) {
       .def("sigmoid_gate", &Program::sigmoid_gate, nb::arg("x"), nb::arg("gate"))
       .def("split", &Program::split, nb::arg("x"), nb::arg("widths"), nb::arg("groups") = 1)
       .def("concat", &Program::concat, nb::arg("parts"))
+      .def("route", &Program::route, nb::arg("logits"), nb::arg("used"), nb::arg("normalise"))
+      .def("expert_linear", &Program::expert_linear, nb::arg("x"), nb::arg("ids"), nb::arg("weight"))
+      .def("expert_sum", &Program::expert_sum, nb::arg("x"), nb::arg("shares"))
       .def("add", &Program::add, nb::arg("a"), nb::arg("b"))
       .def("swiglu", &Program::swiglu, nb::arg("gate"), nb::arg("up"))
       .def("geglu", &Program::geglu, nb::arg("gate"), nb::arg("up"))

@@ -37,15 +37,32 @@ std::shared_ptr<const Matrix> pack(Weights& weights, const std::string& type, in
   return weights.pack(parsed, outputs, inputs, data.data(), data.size(), pool);
 }
 
+std::shared_ptr<const Experts> pack_experts(Weights& weights, const std::string& type, int experts,
+                                            int64_t outputs, int64_t inputs, const FileBytes& data,
+                                            ThreadPool& pool) {
+  const WeightType parsed = type_named(type);
+  nb::gil_scoped_release release;
+  return weights.pack_experts(parsed, experts, outputs, inputs, data.data(), data.size(), pool);
+}
+
+const char* type_name(const PackedMatrix& matrix) { return kTypeNames[static_cast<int>(matrix.type)]; }
+
 }  // namespace
 
 void bind_weights(nb::module_& m) {
   nb::class_<Matrix>(m, "Matrix")
-      .def_prop_ro("type",
-                   [](const Matrix& matrix) { return kTypeNames[static_cast<int>(matrix.packed.type)]; })
+      .def_prop_ro("type", [](const Matrix& matrix) { return type_name(matrix.packed); })
       .def_prop_ro("outputs", [](const Matrix& matrix) { return matrix.packed.n; })
       .def_prop_ro("inputs", [](const Matrix& matrix) { return matrix.packed.k; })
-      .def_prop_ro("nbytes", [](const Matrix& matrix) { return matrix.packed.bytes; });
+      .def_prop_ro("nbytes", [](const Matrix& matrix) { return matrix.packed.bytes; })
+      .def("first_rows", first_rows, nb::arg("n"));
+
+  nb::class_<Experts>(m, "Experts")
+      .def_prop_ro("type", [](const Experts& experts) { return type_name(experts.first); })
+      .def_prop_ro("experts", [](const Experts& experts) { return experts.count; })
+      .def_prop_ro("outputs", [](const Experts& experts) { return experts.first.n; })
+      .def_prop_ro("inputs", [](const Experts& experts) { return experts.first.k; })
+      .def_prop_ro("nbytes", [](const Experts& experts) { return experts.first.bytes * experts.count; });
 
   nb::class_<Weights>(m, "Weights")
       .def(nb::init<size_t>(), nb::arg("capacity"))
@@ -57,6 +74,8 @@ void bind_weights(nb::module_& m) {
           nb::arg("kind"), nb::arg("outputs"), nb::arg("inputs"))
       .def("pack", pack, nb::arg("kind"), nb::arg("outputs"), nb::arg("inputs"), nb::arg("data").noconvert(),
            nb::arg("pool"))
+      .def("pack_experts", pack_experts, nb::arg("kind"), nb::arg("experts"), nb::arg("outputs"),
+           nb::arg("inputs"), nb::arg("data").noconvert(), nb::arg("pool"))
       .def_prop_ro("used", &Weights::used);
 }
 

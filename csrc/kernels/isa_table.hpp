@@ -9,6 +9,7 @@
 #include "delta_rule.hpp"
 #include "elementwise.hpp"
 #include "embedding_row.hpp"
+#include "experts.hpp"
 #include "kernel_table.hpp"
 #include "kv_cache.hpp"
 #include "linear.hpp"
@@ -38,6 +39,8 @@ constexpr KernelTable make_table(const char* name) {
   table.attention = attention;
   table.convolution = convolution;
   table.delta_rule = delta_rule;
+  table.route = route;
+  table.weighted_sum = weighted_sum;
   table.argmax = argmax;
   table.find_at_least = find_at_least;
   table.sum_exp = sum_exp;

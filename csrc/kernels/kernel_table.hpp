@@ -17,7 +17,9 @@ constexpr int kMaxTileRows = 16;  // rows evaluated per read of the weights
 constexpr int kMaxHeadDim = 512;  // widest attention head the kernels have room for
 constexpr int kMaxTaps = 8;       // longest convolution
 constexpr int kMaxKeyDim = 256;   // longest key of a recurrent state
-constexpr int kStatePanel = 64;   // value columns of a recurrent state that lie together
+constexpr int kMaxExperts = 1024;
+constexpr int kMaxUsedExperts = 64;  // by one row
+constexpr int kStatePanel = 64;      // value columns of a recurrent state that lie together
 
 // A weight matrix of n outputs and k inputs in the packed layout of its type (weights/pack.hpp).
 struct PackedMatrix {
@@ -169,6 +171,11 @@ struct KernelTable {
   // at column 0 of the head.
   void (*delta_rule)(const DeltaShape& shape, const StateLayer& states, const ChainRows& rows,
                      const DeltaInputs& in, int head, int panel_begin, int panel_end, float* out, int64_t ld);
+
+  // The `used` greatest of `experts` logits and their shares of the softmax over all, or over themselves when
+  // `normalise` (kernels/experts.hpp); the sum of `used` results of n columns times their shares.
+  void (*route)(const float* logits, int64_t experts, int used, bool normalise, float* ids, float* shares);
+  void (*weighted_sum)(const float* x, const float* shares, int used, int64_t n, float* out);
 
   // Greatest value among x[0, n), lowest index on a tie.
   void (*argmax)(const float* x, int64_t n, float* value, int64_t* index);

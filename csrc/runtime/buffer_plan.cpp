@@ -66,6 +66,12 @@ size_t head_scratch(const ProgramPhase& phase, const PassShape& shape) {
   return aligned(sizeof(float) * groups * kGroup * shape.outputs);
 }
 
+size_t expert_scratch(const ProgramPhase& phase) {
+  int64_t groups = 0;
+  for (const Chunk& chunk : phase.chunks) groups = std::max(groups, chunk.end - chunk.begin);
+  return aligned(sizeof(float) * groups * kGroup * kExpertRows);
+}
+
 // Places what lives in one phase alone, float32 and written by a chunk for itself. Returns the scratch
 // needed.
 size_t place_locals(const std::vector<ProgramPhase>& phases, std::vector<Buffer>& buffers,
@@ -74,6 +80,10 @@ size_t place_locals(const std::vector<ProgramPhase>& phases, std::vector<Buffer>
   for (const ProgramPhase& phase : phases) {
     if (phase.instructions[0]->op == Op::kHead) {
       most = std::max(most, head_scratch(phase, shape));
+      continue;
+    }
+    if (phase.instructions[0]->op == Op::kExpertLinear) {  // its chunks scatter columns over all slots
+      most = std::max(most, expert_scratch(phase));
       continue;
     }
     size_t offset = 0;

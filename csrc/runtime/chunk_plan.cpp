@@ -122,6 +122,25 @@ void cut_delta(ProgramPhase& phase, const PassShape& shape) {
   }
 }
 
+// Entries of the pass.
+void cut_gather(ProgramPhase& phase, const PassShape& shape) {
+  const Instruction& in = *phase.instructions[0];
+  const int entries = in.count * (in.domain == Domain::kPass ? shape.rows : shape.outputs);
+  for (int begin = 0; begin < entries; begin += kMaxTileRows)
+    phase.chunks.push_back({begin, std::min(begin + kMaxTileRows, entries), 0, 0, 0});
+}
+
+// Groups of outputs, each of all experts at once: which of them have rows is not known before.
+void cut_experts(ProgramPhase& phase, const PassShape& shape) {
+  const int64_t groups = groups_of(phase.instructions[0]->experts->first);
+  const int64_t least = std::clamp<int64_t>(groups / (4 * shape.threads), 1, 4);
+  for (int64_t begin = 0; begin < groups;) {
+    const int64_t end = std::min(groups, begin + next_size(groups - begin, 1, least, groups, shape));
+    phase.chunks.push_back({0, 0, 0, begin, end});
+    begin = end;
+  }
+}
+
 // Rows of one tile share cache lines, quantised and in the KV cache: two threads on one tile are slower than
 // one.
 void cut_rows(ProgramPhase& phase, const PassShape& shape) {
@@ -143,6 +162,12 @@ void plan_chunks(ProgramPhase& phase, const PassShape& shape) {
       return cut_convolution(phase, shape);
     case Op::kDelta:
       return cut_delta(phase, shape);
+    case Op::kExpertOrder:
+      return phase.chunks.push_back({});
+    case Op::kExpertGather:
+      return cut_gather(phase, shape);
+    case Op::kExpertLinear:
+      return cut_experts(phase, shape);
     case Op::kHead:
       return cut_head(phase, shape);
     default:

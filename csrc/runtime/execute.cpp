@@ -77,6 +77,25 @@ void run_states(const Frame& frame, const ProgramPhase& phase, const Chunk& chun
   run_convolution(place, in, chunk.begin * kGroup, std::min(chunk.end * kGroup, channels));
 }
 
+void run_experts(const Frame& frame, const ProgramPhase& phase, const Chunk& chunk, uint8_t* scratch) {
+  const Instruction& first = *phase.instructions[0];
+  if (first.op == Op::kExpertOrder) return run_expert_order(frame, first);
+  if (first.op == Op::kExpertGather) return run_expert_gather(frame, first, chunk.row_begin, chunk.row_end);
+  const int64_t outputs = first.experts->first.n;
+  const int64_t begin = chunk.begin * kGroup, end = std::min(chunk.end * kGroup, outputs);
+  for (const Instruction* in : phase.instructions) {
+    if (in->op == Op::kExpertLinear) {
+      run_expert_linear(frame, *in, chunk.begin, chunk.end, scratch);
+      continue;
+    }
+    for (int row = 0; row < frame.rows_of(first.domain); ++row) {
+      const Place place = {frame, scratch, row, 0, 0};
+      for (int slot = 0; slot < first.count; ++slot)
+        run_columns(place, *in, row, slot * outputs + begin, slot * outputs + end);
+    }
+  }
+}
+
 // The greatest logits of a slice of the vocabulary, taken before the soft-cap. Without logits the slice lives
 // in scratch that stays in the first-level cache.
 void run_head(const Frame& frame, const ProgramPhase& phase, uint32_t index, uint8_t* scratch) {
@@ -118,6 +137,10 @@ void run_chunk(const Frame& frame, const ProgramPhase& phase, uint32_t index, in
     case Op::kConvolution:
     case Op::kDelta:
       return run_states(frame, phase, chunk, scratch);
+    case Op::kExpertOrder:
+    case Op::kExpertGather:
+    case Op::kExpertLinear:
+      return run_experts(frame, phase, chunk, scratch);
     case Op::kHead:
       return run_head(frame, phase, index, scratch);
     default:

@@ -79,6 +79,13 @@ void run_columns(const Place& place, const Instruction& in, int row, int64_t beg
 void run_convolution(const Place& place, const Instruction& in, int64_t begin, int64_t end);
 void run_delta(const Place& place, const Instruction& in, int64_t begin, int64_t end);
 
+// Experts: the order of all entries; the inputs of entries [begin, end); output groups [begin, end) of every
+// expert.
+void run_expert_order(const Frame& frame, const Instruction& in);
+void run_expert_gather(const Frame& frame, const Instruction& in, int begin, int end);
+void run_expert_linear(const Frame& frame, const Instruction& in, int64_t begin, int64_t end,
+                       uint8_t* scratch);
+
 void run_chunk(const Frame& frame, const ProgramPhase& phase, uint32_t chunk, int worker);
 
 }  // namespace verispec

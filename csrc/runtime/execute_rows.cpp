@@ -120,6 +120,14 @@ void run_row(const Place& place, const Instruction& in, int row) {
       return split(place, in, row);
     case Op::kConcat:
       return concat(place, in, row);
+    case Op::kRoute:
+      return frame.kernels->route(place.at(in.reads[0], row, 0), frame.buffers[in.reads[0]].width, in.count,
+                                  in.factor != 0.0f, place.at(in.writes[0], row, 0),
+                                  place.at(in.writes[1], row, 0));
+    case Op::kExpertSum:
+      return frame.kernels->weighted_sum(place.at(in.reads[0], row, 0), place.at(in.reads[1], row, 0),
+                                         in.count, frame.buffers[in.writes[0]].width,
+                                         place.at(in.writes[0], row, 0));
     case Op::kStoreKv:
       return frame.kernels->store_kv(in.cache, frame.slots[row], frame.positions[row],
                                      place.at(in.reads[0], row, 0), place.at(in.reads[1], row, 0));

@@ -45,18 +45,23 @@ enum class Op {
   kStoreKv,        // reads k, v
   kSplit,          // writes[i] = piece i of each of `count` equal parts of reads[0]
   kConcat,         // writes[0] = the reads one after another
+  kRoute,          // writes ids, shares = the `count` greatest of logits reads[0]; factor: normalise
+  kExpertSum,      // writes[0] = the slots of reads[0] times shares reads[1]
   kAdd,            // element by element, as are all up to kQuantise
   kScale,
   kSoftcap,
   kSwiGlu,
   kGeGlu,
-  kSigmoidGate,  // writes[0] = reads[0] * sigmoid(reads[1]), a column of reads[1] for equal parts of a row
-  kQuantise,     // writes[0] (quantised) = reads[0]
-  kLinear,       // writes[i] = reads[0] @ weights[i]; reads[1], if there, is reads[0] quantised
-  kAttention,    // writes[0] = attention of queries reads[0]
-  kConvolution,  // writes[0] = convolution of reads[0] with weights[0]
-  kDelta,        // writes[0] = the delta rule over reads qkv, beta, alpha
-  kHead,         // as kLinear with one matrix, ends the pass; writes logits when they are wanted
+  kSigmoidGate,   // writes[0] = reads[0] * sigmoid(reads[1]), a column of reads[1] for equal parts of a row
+  kQuantise,      // writes[0] (quantised) = reads[0]
+  kLinear,        // writes[i] = reads[0] @ weights[i]; reads[1], if there, is reads[0] quantised
+  kAttention,     // writes[0] = attention of queries reads[0]
+  kConvolution,   // writes[0] = convolution of reads[0] with weights[0]
+  kDelta,         // writes[0] = the delta rule over reads qkv, beta, alpha
+  kExpertOrder,   // writes[0] = the order of the experts of ids reads[0], `count` a row
+  kExpertGather,  // writes[0] (quantised or not) = rows of reads[0] in the order reads[1] of ids reads[2]
+  kExpertLinear,  // writes[0] = gathered rows reads[0] by the experts, in the order reads[1]
+  kHead,          // as kLinear with one matrix, ends the pass; writes logits when they are wanted
 };
 
 struct Instruction {
@@ -70,8 +75,10 @@ struct Instruction {
   std::shared_ptr<const RopeTables> rope;
   KvLayer cache = {};  // of the layer a kStoreKv or kAttention works on
   AttentionShape shape = {};
-  StateLayer states = {};  // of the layer a kConvolution or kDelta works on
-  DeltaShape delta = {};   // whose vectors are biases[0] and biases[1]
+  StateLayer states = {};                  // of the layer a kConvolution or kDelta works on
+  DeltaShape delta = {};                   // whose vectors are biases[0] and biases[1]
+  std::shared_ptr<const Experts> experts;  // of a kExpertLinear
+  int experts_count = 0;
   float factor = 0;
   int count = 0;
 };
@@ -79,6 +86,8 @@ struct Instruction {
 // Whether column j of the result depends on column j of the inputs alone (blocks of kBlock columns:
 // kQuantise).
 inline bool is_columnwise(Op op) { return op >= Op::kAdd && op <= Op::kQuantise; }
+constexpr int kExpertRows = 64;  // rows of one expert evaluated at once
+
 inline bool is_rowwise(Op op) { return op < Op::kLinear; }
 
 // A share of a phase. kLinear and kHead: groups [begin, end) of matrix `part` (-1: of every matrix), all

@@ -5,6 +5,15 @@
 namespace verispec {
 namespace {
 
+// Experts of the same shape over the same entries, and what works on their columns; a block to quantise may
+// be wider than a chunk.
+bool can_follow_experts(const Instruction& first, const Instruction& next,
+                        const std::vector<Buffer>& buffers) {
+  const bool same_entries = next.op == Op::kExpertLinear && next.reads[1] == first.reads[1];
+  const bool columns = is_columnwise(next.op) && next.op != Op::kQuantise && next.domain == first.domain;
+  return (same_entries || columns) && buffers[next.writes[0]].width == buffers[first.writes[0]].width;
+}
+
 // Whether a chunk of the phase's first instruction can do `next` on the columns it has just produced.
 bool can_follow_in_chunk(const ProgramPhase& phase, const Instruction& next,
                          const std::vector<Buffer>& buffers) {
@@ -12,6 +21,7 @@ bool can_follow_in_chunk(const ProgramPhase& phase, const Instruction& next,
   if (next.op == Op::kConvolution)
     return std::find(first.writes.begin(), first.writes.end(), next.reads[0]) != first.writes.end() &&
            first.op == Op::kLinear;
+  if (first.op == Op::kExpertLinear) return can_follow_experts(first, next, buffers);
   if (first.domain != next.domain || !is_columnwise(next.op)) return false;
   if (first.op != Op::kLinear && first.op != Op::kAttention) return false;
   const int64_t width = buffers[next.writes[0]].width;

@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "execute.hpp"
@@ -56,6 +58,10 @@ class Program {
   BufferId sigmoid_gate(BufferId x, BufferId gate);
   std::vector<BufferId> split(BufferId x, const std::vector<int64_t>& widths, int groups);
   BufferId concat(const std::vector<BufferId>& parts);
+  // Ids and shares. Only such ids choose experts.
+  std::pair<BufferId, BufferId> route(BufferId logits, int used, bool normalise);
+  BufferId expert_linear(BufferId x, BufferId ids, std::shared_ptr<const Experts> experts);
+  BufferId expert_sum(BufferId x, BufferId shares);
   BufferId add(BufferId a, BufferId b) { return binary(Op::kAdd, "add", a, b); }
   BufferId swiglu(BufferId gate, BufferId up) { return binary(Op::kSwiGlu, "swiglu", gate, up); }
   BufferId geglu(BufferId gate, BufferId up) { return binary(Op::kGeGlu, "geglu", gate, up); }
@@ -107,6 +113,9 @@ class Program {
   BufferId binary(Op op, const char* name, BufferId a, BufferId b);
   void append_quantised(const char* op, BufferId x, const std::vector<std::shared_ptr<const Matrix>>& weights,
                         std::vector<BufferId>& reads);
+  void forget(BufferId x);
+  BufferId expert_order(BufferId ids);
+  BufferId expert_gather(BufferId x, BufferId ids, int64_t inputs, bool quantised);
   void bound_positions(int64_t positions);
   void use_states(const char* op, std::shared_ptr<StateCache> states);
   void find_chains(const PassInputs& inputs);
@@ -134,7 +143,10 @@ class Program {
   std::vector<BufferId> inputs_;
   std::vector<int64_t> input_widths_;
   std::map<int, BufferId> taps_;
-  std::map<BufferId, BufferId> quantised_;  // float buffers and their quantised forms
+  std::map<BufferId, BufferId> quantised_;      // float buffers and their quantised forms
+  std::map<BufferId, int> routed_;              // ids and the number of experts
+  std::map<BufferId, BufferId> expert_orders_;  // of ids
+  std::map<std::tuple<BufferId, BufferId, bool>, BufferId> gathered_;  // of x and ids, quantised or not
   BufferId logits_ = -1;
 
   // Bounds of the run-time inputs, from what was recorded.

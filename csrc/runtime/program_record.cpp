@@ -11,10 +11,6 @@ namespace {
 constexpr int kMaxRows = 1 << 16;
 constexpr int64_t kMaxWidth = int64_t{1} << 30;
 
-bool is_quantised(WeightType type) {
-  return type != WeightType::F32 && type != WeightType::F16 && type != WeightType::BF16;
-}
-
 std::string label(const char* op, const char* what) { return std::string(op) + ": " + what; }
 
 void require_number(const char* op, const char* what, float value) {
@@ -151,12 +147,20 @@ BufferId Program::rope(BufferId x, int heads, std::shared_ptr<const RopeTables> 
   require_range("rope: rotated elements of a head", 2 * int64_t{tables->table.pairs}, 0,
                 buffer.width / heads);
   if (buffer.kept) x = scale(x, 1.0f);  // the original is read after the pass
-  quantised_.erase(x);
+  forget(x);
   Instruction& in = record(Op::kRope, Domain::kPass, {x}, {x});
   in.count = heads;
   bound_positions(tables->positions);
   in.rope = std::move(tables);
   return x;
+}
+
+// What was derived from a buffer is no longer what it holds.
+void Program::forget(BufferId x) {
+  quantised_.erase(x);
+  routed_.erase(x);
+  for (auto at = gathered_.begin(); at != gathered_.end();)
+    at = std::get<0>(at->first) == x ? gathered_.erase(at) : std::next(at);
 }
 
 BufferId Program::unary(Op op, const char* name, BufferId x, float factor) {

@@ -22,10 +22,11 @@ void check_all(const char* what, const int32_t* values, int count, int64_t bound
 }
 
 const char* op_name(Op op) {
-  static const char* const names[] = {"embedding", "select_outputs", "rms_norm",     "rope",     "store_kv",
-                                      "split",     "concat",         "add",          "scale",    "softcap",
-                                      "swiglu",    "geglu",          "sigmoid_gate", "quantise", "linear",
-                                      "attention", "convolution",    "delta_rule",   "head"};
+  static const char* const names[] = {
+      "embedding",   "select_outputs", "rms_norm",     "rope",          "store_kv",      "split",
+      "concat",      "route",          "expert_sum",   "add",           "scale",         "softcap",
+      "swiglu",      "geglu",          "sigmoid_gate", "quantise",      "linear",        "attention",
+      "convolution", "delta_rule",     "expert_order", "expert_gather", "expert_linear", "head"};
   return names[static_cast<int>(op)];
 }
 

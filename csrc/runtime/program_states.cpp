@@ -12,10 +12,6 @@ namespace {
 
 constexpr int kMaxHeads = 4096;
 
-bool is_float(WeightType type) {
-  return type == WeightType::F32 || type == WeightType::F16 || type == WeightType::BF16;
-}
-
 void check_shape(const DeltaShape& shape) {
   require_range("delta_rule: key heads", shape.key_heads, 1, kMaxHeads);
   require_range("delta_rule: value heads", shape.value_heads, 1, kMaxHeads);
@@ -47,7 +43,7 @@ BufferId Program::convolution(BufferId x, std::shared_ptr<const Matrix> taps,
   require(buffer.domain == Domain::kPass, "convolution: x: expected rows of the pass, found output rows");
   require_equal("convolution: channels of the weight", buffer.width, packed.n);
   require_range("convolution: taps of the weight", packed.k, 1, kMaxTaps);
-  require(is_float(packed.type), "convolution: weight: expected a float type, found a quantised one");
+  require(!is_quantised(packed.type), "convolution: weight: expected a float type, found a quantised one");
   require_equal("convolution: floats of state layer " + std::to_string(layer), (packed.k - 1) * packed.n,
                 states->shape(layer).convolution);
   const BufferId out = new_buffer(Domain::kPass, buffer.width);

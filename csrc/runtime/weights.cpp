@@ -37,6 +37,18 @@ void check_shape(int64_t n, int64_t k) {
 
 }  // namespace
 
+std::shared_ptr<const Matrix> first_rows(const Matrix& matrix, int64_t n) {
+  require_range("matrix: first rows", n, 1, matrix.packed.n);
+  Matrix part = matrix;
+  part.packed.n = n;
+  part.packed.bytes = packed_bytes(part.packed.type, n, part.packed.k);
+  return std::make_shared<const Matrix>(std::move(part));
+}
+
+bool is_quantised(WeightType type) {
+  return type != WeightType::F32 && type != WeightType::F16 && type != WeightType::BF16;
+}
+
 Weights::Weights(size_t capacity) : memory_(std::make_shared<Memory>(capacity, Memory::Pages::kHuge)) {}
 
 size_t Weights::packed_size(WeightType type, int64_t n, int64_t k) {
@@ -68,6 +80,22 @@ std::shared_ptr<const Matrix> Weights::pack(WeightType type, int64_t n, int64_t 
   }
   used_ += needed;
   return std::make_shared<const Matrix>(Matrix{{type, n, k, packed, packed_bytes(type, n, k)}, memory_});
+}
+
+std::shared_ptr<const Experts> Weights::pack_experts(WeightType type, int count, int64_t n, int64_t k,
+                                                     const uint8_t* file, size_t file_bytes,
+                                                     ThreadPool& pool) {
+  require_range("experts: number", count, 1, kMaxExperts);
+  check_shape(n, k);
+  require_equal("experts: bytes of the file", static_cast<int64_t>(file_row_bytes(type, k)) * n * count,
+                static_cast<int64_t>(file_bytes));
+  // Where groups of outputs end with an expert's, all experts are one matrix.
+  const int parts = n % kGroup == 0 ? 1 : count;
+  const size_t part_bytes = file_bytes / static_cast<size_t>(parts);
+  PackedMatrix first = {type, n, k, memory_->data() + used_, packed_bytes(type, n, k)};
+  for (int part = 0; part < parts; ++part)
+    pack(type, n * count / parts, k, file + static_cast<size_t>(part) * part_bytes, part_bytes, pool);
+  return std::make_shared<const Experts>(Experts{first, count, memory_});
 }
 
 }  // namespace verispec

@@ -18,6 +18,18 @@ struct Matrix {
   std::shared_ptr<const Memory> memory;
 };
 
+// The matrices of a layer's experts, equal in type and shape, `first.bytes` apart.
+struct Experts {
+  PackedMatrix first;
+  int count;
+  std::shared_ptr<const Memory> memory;
+};
+
+// The first n outputs of a matrix, in the same memory. Throws std::invalid_argument unless it has as many.
+std::shared_ptr<const Matrix> first_rows(const Matrix& matrix, int64_t n);
+
+bool is_quantised(WeightType type);
+
 // A norm weight or a bias.
 struct Vector {
   std::vector<float> values;
@@ -39,6 +51,11 @@ class Weights {
   // byte count, or when the capacity does not suffice.
   std::shared_ptr<const Matrix> pack(WeightType type, int64_t n, int64_t k, const uint8_t* file,
                                      size_t file_bytes, ThreadPool& pool);
+
+  // The same for `count` matrices that follow one another in the file, each n x k; each takes
+  // packed_size(type, n, k) of the capacity.
+  std::shared_ptr<const Experts> pack_experts(WeightType type, int count, int64_t n, int64_t k,
+                                              const uint8_t* file, size_t file_bytes, ThreadPool& pool);
 
   size_t used() const { return used_; }
 

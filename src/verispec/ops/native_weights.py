@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -18,21 +19,22 @@ PLAIN_TYPES = ("F32", "F16", "BF16")
 
 @dataclass(frozen=True)
 class NativeWeights:
-    """Packed matrices and float32 vectors by the name of their tensor."""
+    """Packed matrices, float32 vectors and packed experts by the name of their tensor."""
 
     matrices: dict[str, _native.Matrix]
     vectors: dict[str, _native.Vector]
+    experts: dict[str, _native.Experts] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that a pass can read: all packed matrices."""
-        return sum(matrix.nbytes for matrix in self.matrices.values())
+        """Bytes that a pass can read: all packed matrices and experts."""
+        matrices = sum(matrix.nbytes for matrix in self.matrices.values())
+        return matrices + sum(experts.nbytes for experts in self.experts.values())
 
 
 def packed_bytes(file: ModelFile, names: Iterable[str]) -> int:
-    """Bytes that the matrices among the named tensors take once packed."""
-    tensors = (file.tensors[name] for name in names)
-    return sum(_packed_size(tensor) for tensor in tensors if len(tensor.shape) == 2)
+    """Bytes that the matrices and experts among the named tensors take once packed."""
+    return sum(_packed_size(file.tensors[name]) for name in names)
 
 
 def load_weights(
@@ -44,8 +46,8 @@ def load_weights(
     """Packs the named tensors in the order given, which should be the order a pass reads them in.
 
     File pages are dropped as they are packed, so no second copy of a model is ever resident. ``progress`` is
-    told each tensor's bytes in the file when it is done. Raises UnsupportedError for a vector of a quantised
-    type or a tensor of more than two dimensions.
+    told each tensor's bytes in the file when it is done. A tensor of three dimensions is [experts, outputs, inputs].
+    Raises ArtifactError for a vector of a quantised type or a tensor of other dimensions.
     """
     names = list(names)
     store = _native.Weights(packed_bytes(file, names))
@@ -55,6 +57,10 @@ def load_weights(
         if len(tensor.shape) == 2:
             rows, columns = tensor.shape
             weights.matrices[name] = store.pack(tensor.type.name, rows, columns, file.data(name), pool)
+        elif len(tensor.shape) == 3:
+            experts, rows, columns = tensor.shape
+            data = file.data(name)
+            weights.experts[name] = store.pack_experts(tensor.type.name, experts, rows, columns, data, pool)
         else:
             weights.vectors[name] = _native.Vector(_vector_values(file, tensor))
         file.release(name)
@@ -64,15 +70,17 @@ def load_weights(
 
 
 def _packed_size(tensor: TensorDescription) -> int:
-    rows, columns = tensor.shape
-    return _native.Weights.packed_size(tensor.type.name, rows, columns)
+    if len(tensor.shape) not in (2, 3):
+        return 0
+    *experts, rows, columns = tensor.shape
+    return math.prod(experts) * _native.Weights.packed_size(tensor.type.name, rows, columns)
 
 
 def _vector_values(file: ModelFile, tensor: TensorDescription) -> npt.NDArray[np.float32]:
     """The values of a one-dimensional tensor, float32; every supported type converts exactly."""
     kind = tensor.type.name
     if len(tensor.shape) != 1 or kind not in PLAIN_TYPES:
-        expected = f"a matrix, or a vector of type {', '.join(PLAIN_TYPES)}"
+        expected = f"a matrix, experts, or a vector of type {', '.join(PLAIN_TYPES)}"
         found = f"shape {tensor.shape}, type {kind}"
         raise ArtifactError(file.path, f"tensor {tensor.name}", expected, found)
     data = file.data(tensor.name)
