@@ -15,6 +15,8 @@ from verispec.errors import ArtifactError
 
 PLAIN_TYPES = ("F32", "F16", "BF16")
 """Types a vector (a norm weight or a bias) may have."""
+ROW_MATRICES = ("ffn_gate_inp_shexp.weight",)
+"""Endings of the names of matrices of one row, which files hold as vectors."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,12 @@ def load_weights(
     weights = NativeWeights({}, {})
     for name in names:
         tensor = file.tensors[name]
-        if len(tensor.shape) == 2:
-            rows, columns = tensor.shape
+        shape = _packed_shape(tensor)
+        if len(shape) == 2:
+            rows, columns = shape
             weights.matrices[name] = store.pack(tensor.type.name, rows, columns, file.data(name), pool)
-        elif len(tensor.shape) == 3:
-            experts, rows, columns = tensor.shape
+        elif len(shape) == 3:
+            experts, rows, columns = shape
             data = file.data(name)
             weights.experts[name] = store.pack_experts(tensor.type.name, experts, rows, columns, data, pool)
         else:
@@ -69,10 +72,18 @@ def load_weights(
     return weights
 
 
+def _packed_shape(tensor: TensorDescription) -> tuple[int, ...]:
+    """The tensor's shape as a pass uses it."""
+    return (
+        (1, *tensor.shape) if tensor.name.endswith(ROW_MATRICES) and len(tensor.shape) == 1 else tensor.shape
+    )
+
+
 def _packed_size(tensor: TensorDescription) -> int:
-    if len(tensor.shape) not in (2, 3):
+    shape = _packed_shape(tensor)
+    if len(shape) not in (2, 3):
         return 0
-    *experts, rows, columns = tensor.shape
+    *experts, rows, columns = shape
     return math.prod(experts) * _native.Weights.packed_size(tensor.type.name, rows, columns)
 
 
