@@ -1,4 +1,4 @@
-"""What a GGUF file holds, as plain data for people and for ``--json``.
+"""What a model file holds, as plain data for people and for ``--json``.
 
 Files that verispec cannot run are described too, as far as their header can be read: ``faults`` then says
 what keeps the file from being opened. Whether a graph exists for it is a question for the models, not
@@ -14,7 +14,14 @@ from pathlib import Path
 
 from verispec.artifacts.digests import descriptor_sha256
 from verispec.artifacts.gguf import check_file, map_file
-from verispec.artifacts.gguf_header import GgufHeader, MetadataValue, TensorRecord, read_header
+from verispec.artifacts.gguf_header import (
+    DEFAULT_ALIGNMENT,
+    GgufHeader,
+    MetadataValue,
+    TensorRecord,
+    read_header,
+)
+from verispec.artifacts.model_file import open_model_file
 from verispec.artifacts.tensor_types import TYPES_BY_ID, type_name
 from verispec.errors import ArtifactError
 
@@ -79,7 +86,12 @@ class Inspection:
 
 
 def inspect_file(path: Path) -> Inspection:
-    """Reads and describes ``path``. Raises ArtifactError when not even its header can be read."""
+    """Reads and describes the GGUF file or the folder of safetensors at ``path``.
+
+    Raises ArtifactError when not even its header can be read, and as opening a folder does.
+    """
+    if path.is_dir():
+        return inspect_folder(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -92,7 +104,23 @@ def inspect_file(path: Path) -> Inspection:
         os.close(descriptor)
 
 
+def inspect_folder(path: Path) -> Inspection:
+    """Describes a published folder as the GGUF file it would become; its version is 0, since it is none."""
+    with open_model_file(path) as folder:
+        records = [
+            TensorRecord(tensor.name, tensor.shape[::-1], tensor.type.id, 0)
+            for tensor in folder.tensors.values()
+        ]
+        header = GgufHeader(0, folder.metadata, records, DEFAULT_ALIGNMENT, 0)
+        size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+        return describe_header(path, size, header, folder.sha256(), faults=[])
+
+
 def describe_file(path: Path, size: int, header: GgufHeader, digest: str) -> Inspection:
+    return describe_header(path, size, header, digest, find_faults(path, header, size))
+
+
+def describe_header(path: Path, size: int, header: GgufHeader, digest: str, faults: list[str]) -> Inspection:
     tensors = [describe_tensor(record) for record in header.tensors]
     return Inspection(
         file=str(path),
@@ -108,7 +136,7 @@ def describe_file(path: Path, size: int, header: GgufHeader, digest: str) -> Ins
         types=describe_types(header.tensors),
         tensors=tensors,
         tokeniser=describe_tokeniser(header),
-        faults=find_faults(path, header, size),
+        faults=faults,
     )
 
 

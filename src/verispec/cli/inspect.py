@@ -74,7 +74,7 @@ def show_summary(inspection: Inspection) -> None:
         "architecture": inspection.architecture or "none declared",
         "parameters": f"{inspection.parameters / 1e6:.1f} million in {len(inspection.tensors)} tensors",
         "size": f"{size_text(inspection.size)} ({inspection.size} bytes)",
-        "format": f"GGUF version {inspection.gguf_version}",
+        "format": f"GGUF version {inspection.gguf_version}" if inspection.gguf_version else "safetensors",
         "sha256": inspection.sha256,
         "derived from": inspection.derived_from,
         "tokeniser": f"{tokeniser.model or 'none'} {tokeniser.pre_tokeniser}",
