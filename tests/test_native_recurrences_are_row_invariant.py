@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from native_graphs import Floats, evaluate, ids, matrix, rows_of, same_bits
+from native_graphs import Floats, evaluate, ids, matrix, pool, rows_of, same_bits, vector
 from native_recurrent import Layer, Native, expected
 from verispec import _native
 
@@ -97,10 +97,7 @@ def test_a_convolution_behind_projections_of_several_widths() -> None:
 
     def run(rows: slice, states: _native.StateCache, entering: int, threads: int) -> tuple[list[Floats], str]:
         count = rows.stop - rows.start
-        workspace = _native.Workspace()
-        from native_graphs import pool
-
-        program = _native.Program(pool(threads), workspace, count, 0)
+        program = _native.Program(pool(threads), _native.Workspace(), count, 0)
         projected = program.linear(program.input(64), weights)
         for name, buffer in enumerate([program.convolution(projected[0], taps, states, 0), *projected[1:]]):
             program.tap(buffer, name)
@@ -123,6 +120,48 @@ def test_a_convolution_behind_projections_of_several_widths() -> None:
     rest, _ = run(slice(1, 9), states, 0, 1)
     for together, one, others in zip(whole, first, rest, strict=True):
         assert same_bits(together, np.concatenate([one, others]))
+
+
+def test_a_gated_norm_behind_the_delta_rule() -> None:
+    """Norm, gate and quantised projection of its result: done head by head where threads share heads, else row by
+    row."""
+    layer = Layer(key_heads=2, value_heads=4, key_dim=32, value_dim=96)
+    output = matrix("Q8_0", 40, 4 * 96)
+    inputs = [*layer.inputs(11), rows_of(11, 4 * 96, 9)]
+
+    def run(
+        rows: slice, states: _native.StateCache, threads: int, isa: str
+    ) -> tuple[list[Floats], list[str]]:
+        count, entering = rows.stop - rows.start, 0 if rows.start else -1
+        program = _native.Program(pool(threads), _native.Workspace(), count, 0, isa=isa)
+        *parts, gate = (program.input(x.shape[1]) for x in inputs)
+        decay, dt_bias = _native.Vector(layer.decay()), _native.Vector(layer.dt_bias())
+        recalled = program.delta_rule(*parts, decay, dt_bias, states, 0, 2, 4, 32, 96, 1e-6)
+        gated = program.swiglu(gate, program.rms_norm(recalled, vector(96), 1e-6, 4))
+        program.tap(program.linear(gated, [output])[0], 0)
+        program.finish()
+        program.run(
+            ids([0] * count),
+            ids(range(rows.start, rows.stop)),
+            ids([0] * count),
+            ids([]),
+            [np.ascontiguousarray(x[rows]) for x in inputs],
+            ids([entering] + [0] * (count - 1)),
+            ids([0] * count),
+        )
+        return [program.hidden(0).copy()], program.phases()
+
+    def states() -> _native.StateCache:
+        return _native.StateCache(1, [(0, layer.floats[1])])
+
+    (whole,), phases = run(slice(0, 11), states(), 2, "portable")
+    assert phases[0].startswith("delta_rule+rms_norm+swiglu+quantise in")
+    for isa in _native.available_isas():
+        for threads in (1, 3):
+            kept = states()
+            parts = [run(slice(begin, begin + 1), kept, threads, isa) for begin in range(11)]
+            assert same_bits(whole, np.concatenate([found for (found,), _ in parts])), (isa, threads)
+            assert parts[0][1][0].startswith("delta_rule in" if threads == 3 else "delta_rule+")
 
 
 def test_gates_splits_and_joins() -> None:

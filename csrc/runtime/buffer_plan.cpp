@@ -47,16 +47,25 @@ size_t lowest_gap(const std::vector<const Buffer*>& placed, size_t bytes) {
 }
 
 // Elements of a local buffer that one chunk of the phase needs.
+int64_t chunk_elements(const Instruction& first, const Chunk& chunk, const Buffer& buffer, int rows) {
+  switch (first.op) {
+    case Op::kLinear:
+      return rows * (chunk.end - chunk.begin) * kGroup;
+    case Op::kAttention:
+      return (chunk.row_end - chunk.row_begin) * buffer.width;
+    case Op::kDelta:
+      return rows * (heads_of(first.delta, chunk).end - heads_of(first.delta, chunk).begin) *
+             first.delta.value_dim;
+    default:
+      return buffer.width;
+  }
+}
+
 int64_t local_elements(const ProgramPhase& phase, const Buffer& buffer, const PassShape& shape) {
-  const Op op = phase.instructions[0]->op;
   const int rows = buffer.domain == Domain::kPass ? shape.rows : shape.outputs;
   int64_t most = 0;
-  for (const Chunk& chunk : phase.chunks) {
-    const int64_t elements = op == Op::kLinear      ? rows * (chunk.end - chunk.begin) * kGroup
-                             : op == Op::kAttention ? (chunk.row_end - chunk.row_begin) * buffer.width
-                                                    : buffer.width;
-    most = std::max(most, elements);
-  }
+  for (const Chunk& chunk : phase.chunks)
+    most = std::max(most, chunk_elements(*phase.instructions[0], chunk, buffer, rows));
   return most;
 }
 

@@ -112,7 +112,7 @@ void cut_convolution(ProgramPhase& phase, const PassShape& shape) {
 void cut_delta(ProgramPhase& phase, const PassShape& shape) {
   const DeltaShape& delta = phase.instructions[0]->delta;
   const int64_t panels = int64_t{delta.value_heads} * head_panels(delta);
-  const int64_t unit = delta.value_heads >= 2 * shape.threads ? head_panels(delta) : 1;
+  const int64_t unit = takes_whole_heads(delta, shape) ? head_panels(delta) : 1;
   const int64_t state = int64_t{delta.key_dim} * delta.value_dim * static_cast<int64_t>(sizeof(float));
   const int64_t least = std::max(unit, kLeastChunkBytes * head_panels(delta) / (state * shape.rows));
   for (int64_t begin = 0; begin < panels;) {

@@ -71,10 +71,15 @@ void run_attention(const Frame& frame, const ProgramPhase& phase, const Chunk& c
 
 void run_states(const Frame& frame, const ProgramPhase& phase, const Chunk& chunk, uint8_t* scratch) {
   const Instruction& in = *phase.instructions[0];
-  const Place place = {frame, scratch, 0, 0, frame.buffers[in.writes[0]].width};
-  if (in.op == Op::kDelta) return run_delta(place, in, chunk.begin, chunk.end);
-  const int64_t channels = in.weights[0]->packed.n;
-  run_convolution(place, in, chunk.begin * kGroup, std::min(chunk.end * kGroup, channels));
+  if (in.op == Op::kConvolution) {
+    const int64_t end = std::min(chunk.end * kGroup, in.weights[0]->packed.n);
+    return run_convolution({frame, scratch, 0, 0, 0}, in, chunk.begin * kGroup, end);
+  }
+  const HeadRange heads = heads_of(in.delta, chunk);
+  const int64_t begin = heads.begin * in.delta.value_dim, end = heads.end * in.delta.value_dim;
+  const Place place = {frame, scratch, 0, begin, end - begin};
+  run_delta(place, in, chunk.begin, chunk.end);
+  run_epilogue(place, phase, frame.rows, begin, end);  // only behind whole heads is there anything to do
 }
 
 void run_experts(const Frame& frame, const ProgramPhase& phase, const Chunk& chunk, uint8_t* scratch) {

@@ -18,12 +18,13 @@ void quantise(const Place& place, const Instruction& in, int row, int64_t begin,
   frame.kernels->quantize_row(place.at(in.reads[0], row, begin), end - begin, row - tile, tile_rows, out);
 }
 
-void rms_norm(const Place& place, const Instruction& in, int row) {
+// Of whole groups.
+void rms_norm(const Place& place, const Instruction& in, int row, int64_t begin, int64_t end) {
   const int64_t width = place.frame.buffers[in.reads[0]].width / in.count;
   const float* weight = in.vector ? in.vector->data() : nullptr;
-  for (int group = 0; group < in.count; ++group) {
-    place.frame.kernels->rms_norm(place.at(in.reads[0], row, group * width), weight, in.factor, width,
-                                  place.at(in.writes[0], row, group * width));
+  for (int64_t column = begin; column < end; column += width) {
+    place.frame.kernels->rms_norm(place.at(in.reads[0], row, column), weight, in.factor, width,
+                                  place.at(in.writes[0], row, column));
   }
 }
 
@@ -85,6 +86,7 @@ void concat(const Place& place, const Instruction& in, int row) {
 
 void run_columns(const Place& place, const Instruction& in, int row, int64_t begin, int64_t end) {
   if (in.op == Op::kQuantise) return quantise(place, in, row, begin, end);
+  if (in.op == Op::kRmsNorm) return rms_norm(place, in, row, begin, end);
   if (in.op == Op::kSigmoidGate) return sigmoid_gate(place, in, row, begin, end);
   const KernelTable& kernels = *place.frame.kernels;
   const float* a = place.at(in.reads[0], row, begin);
@@ -112,8 +114,6 @@ void run_row(const Place& place, const Instruction& in, int row) {
                                           place.at(in.writes[0], row, 0));
     case Op::kSelectOutputs:
       return select_row(place, in, row);
-    case Op::kRmsNorm:
-      return rms_norm(place, in, row);
     case Op::kRope:
       return rope(place, in, row);
     case Op::kSplit:

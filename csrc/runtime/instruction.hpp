@@ -102,6 +102,16 @@ struct Chunk {
   int64_t end;
 };
 
+// The heads that a chunk of a kDelta works on, wholly or in part.
+struct HeadRange {
+  int64_t begin;
+  int64_t end;
+};
+inline HeadRange heads_of(const DeltaShape& delta, const Chunk& chunk) {
+  const int64_t panels = head_panels(delta);
+  return {chunk.begin / panels, (chunk.end + panels - 1) / panels};
+}
+
 // Instructions without a barrier between them: row-wise ones, or a kLinear, kAttention or kHead with the
 // column-wise ones that each chunk can do on its own columns. A kConvolution is column-wise over all rows at
 // once, so it comes first among those.

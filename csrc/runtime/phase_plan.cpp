@@ -14,10 +14,19 @@ bool can_follow_experts(const Instruction& first, const Instruction& next,
   return (same_entries || columns) && buffers[next.writes[0]].width == buffers[first.writes[0]].width;
 }
 
+// What works on whole heads of the delta rule: their columns, or a norm of each.
+bool can_follow_heads(const Instruction& first, const Instruction& next, const std::vector<Buffer>& buffers) {
+  if (buffers[next.writes[0]].width != buffers[first.writes[0]].width) return false;
+  if (next.op == Op::kRmsNorm) return next.count == first.delta.value_heads;
+  return is_columnwise(next.op) && first.delta.value_dim % kBlock == 0;
+}
+
 // Whether a chunk of the phase's first instruction can do `next` on the columns it has just produced.
 bool can_follow_in_chunk(const ProgramPhase& phase, const Instruction& next,
-                         const std::vector<Buffer>& buffers) {
+                         const std::vector<Buffer>& buffers, const PassShape& shape) {
   const Instruction& first = *phase.instructions[0];
+  if (first.op == Op::kDelta && first.domain == next.domain && takes_whole_heads(first.delta, shape))
+    return can_follow_heads(first, next, buffers);
   if (next.op == Op::kConvolution)
     return std::find(first.writes.begin(), first.writes.end(), next.reads[0]) != first.writes.end() &&
            first.op == Op::kLinear;
@@ -41,11 +50,11 @@ bool can_follow_in_row(const ProgramPhase& phase, const Instruction& next) {
 }  // namespace
 
 std::vector<ProgramPhase> plan_phases(const std::vector<Instruction>& instructions,
-                                      const std::vector<Buffer>& buffers) {
+                                      const std::vector<Buffer>& buffers, const PassShape& shape) {
   std::vector<ProgramPhase> phases;
   for (const Instruction& in : instructions) {
     const bool joins = !phases.empty() && (can_follow_in_row(phases.back(), in) ||
-                                           can_follow_in_chunk(phases.back(), in, buffers));
+                                           can_follow_in_chunk(phases.back(), in, buffers, shape));
     if (!joins) phases.emplace_back();
     phases.back().instructions.push_back(&in);
   }

@@ -15,9 +15,15 @@ struct PassShape {
   int threads;
 };
 
+// Whether chunks of a delta rule take whole heads, so that a head's rows are prepared once and can be worked
+// on further: when threads can share heads as well as panels.
+inline bool takes_whole_heads(const DeltaShape& delta, const PassShape& shape) {
+  return delta.value_heads >= 2 * shape.threads || delta.value_heads % shape.threads == 0;
+}
+
 // Instructions in order, joined wherever no barrier is needed between them.
 std::vector<ProgramPhase> plan_phases(const std::vector<Instruction>& instructions,
-                                      const std::vector<Buffer>& buffers);
+                                      const std::vector<Buffer>& buffers, const PassShape& shape);
 
 // Fills in the chunks of a phase.
 void plan_chunks(ProgramPhase& phase, const PassShape& shape);

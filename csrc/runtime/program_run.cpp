@@ -49,7 +49,7 @@ class Hold {
 
 void Program::finish() {
   require(!finished_, "finish: expected a program being recorded, found a finished one");
-  phases_ = plan_phases(instructions_, buffers_);
+  phases_ = plan_phases(instructions_, buffers_, shape_);
   size_t head_chunks = 0;
   for (ProgramPhase& phase : phases_) {
     plan_chunks(phase, shape_);
