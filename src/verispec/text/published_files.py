@@ -16,6 +16,7 @@ from verispec.text.tokenizer import Tokenizer
 from verispec.text.vocabulary import CONTROL, NORMAL, PREFIX, UNUSED, USER_DEFINED, read_vocabulary
 
 TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"
+MODEL_CONFIG = "config.json"
 GENERATION, TEMPLATE_FILE = "generation_config.json", "chat_template.jinja"
 SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
 MOST_TOKENS = 1 << 22
@@ -85,7 +86,8 @@ def _facts(folder: Path, published: dict[str, Any], size: int) -> dict[str, Any]
         kinds[token] = CONTROL if entry.get("special") else USER_DEFINED
     merges = published["model"].get("merges", [])
     ids = {text: token for token, text in texts.items()}
-    named = {key: ids[text] for key, text in _special_texts(folder).items() if text in ids}
+    named = {key: token for key, token in _config_ids(folder).items() if token in texts}
+    named |= {key: ids[text] for key, text in _special_texts(folder).items() if text in ids}
     named |= dict(zip(END_KEYS, _end_ids(folder), strict=False))
     digest = hashlib.sha256((folder / TOKENIZER).read_bytes()).hexdigest()
     return {
@@ -121,8 +123,17 @@ def _special_texts(folder: Path) -> dict[str, str]:
 
 def _end_ids(folder: Path) -> list[int]:
     """The tokens that end a generation by the model's own settings; a chat model has several."""
-    ends = _json(folder / GENERATION, missing={}).get("eos_token_id", [])
-    return ends if isinstance(ends, list) else [ends]
+    ends = _json(folder / GENERATION, missing={}).get("eos_token_id")
+    return [end for end in (ends if isinstance(ends, list) else [ends]) if isinstance(end, int)]
+
+
+def _config_ids(folder: Path) -> dict[str, int]:
+    """Special tokens by the model's configuration, where the tokeniser's own says nothing."""
+    config = _json(folder / MODEL_CONFIG, missing={})
+    inner = config.get("text_config")
+    values = {**config, **inner} if isinstance(inner, dict) else config
+    found = {name: values.get(f"{key}_id") for key, name in SPECIAL.items()}
+    return {name: token for name, token in found.items() if isinstance(token, int)}
 
 
 def published_template(folder: Path) -> object:
