@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from verispec.artifacts.k_quants import K_ENCODERS
 from verispec.artifacts.tensor_types import TensorType
 
-CHUNK_ELEMENTS = 1 << 18
+CHUNK_ELEMENTS = 1 << 16
 """Elements encoded at a time: their working set then stays in the cache. A multiple of every block."""
 
 Run = Callable[[Callable[[int], tuple[float, float]], Iterable[int]], Iterable[tuple[float, float]]]
@@ -51,7 +51,9 @@ def reencode(
 
     def chunk(start: int) -> tuple[float, float]:
         end = min(start + CHUNK_ELEMENTS, elements)
-        with np.errstate(over="ignore", invalid="ignore"):  # what does not fit makes the error infinite or no number
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # what does not fit makes the error infinite or no number
             values = decode(stored[byte_range(before, start, end)], before)
             encoded = encode(values, after)
             result[byte_range(after, start, end)] = encoded

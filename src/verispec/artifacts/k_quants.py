@@ -91,39 +91,47 @@ def _encode_affine(
 def _affine_scales(groups: Floats, largest: int, candidates: NDArray[np.float64]) -> tuple[Floats, Floats]:
     """Scale and minimum (both >= 0) of each group [..., 32]: value = scale * code - minimum.
 
-    Each candidate covers the range above the best minimum so far with a few codes more or fewer than there are.
-    Errors are weighted by |value| + the group's root mean square, since large weights matter more.
+    Each candidate covers the range above the best minimum so far with a few codes more or fewer than there are. Errors
+    are weighted by |value| + the group's root mean square, since large weights matter more.
     """
-    weights = np.abs(groups) + np.sqrt(np.mean(groups * groups, axis=-1, keepdims=True))
-    least = np.minimum(groups.min(axis=-1, keepdims=True), 0)
-    peak = groups.max(axis=-1, keepdims=True)
-    span = peak - least
-    flat = span < SMALLEST_RANGE
-    span = np.where(flat, 1, span)
-    sum_w, sum_x = _total(weights), _total(weights * groups)
-    weighted = weights * groups
-    best_scale, best_least = span / largest, least
-    codes = np.clip(np.rint((groups - least) * (largest / span)), 0, largest)
-    best_error = _total(weights * (best_scale * codes + least - groups) ** 2)
+    values = _as_columns(groups)
+    weights = np.abs(values) + np.sqrt(np.mean(values * values, axis=0))
+    least, peak = np.minimum(values.min(axis=0), 0), values.max(axis=0)
+    flat = peak - least < SMALLEST_RANGE
+    sum_w, sum_x = weights.sum(axis=0), _dot(weights, values)
+    codes, scratch = np.empty_like(values), np.empty_like(values)
+
+    def choose_codes(low: Floats, steps: np.float32) -> None:
+        span = peak - low
+        np.multiply(values - low, steps / np.where(span < SMALLEST_RANGE, 1, span), out=codes)
+        np.clip(np.rint(codes, out=codes), 0, largest, out=codes)
+
+    def error_of(scale: Floats, low: Floats) -> Floats:
+        np.multiply(codes, scale, out=scratch)
+        difference = np.subtract(np.add(scratch, low, out=scratch), values, out=scratch)
+        return _dot(weights * difference, difference)
+
+    best_scale, best_low = (peak - least) / np.float32(largest), least
+    choose_codes(best_low, np.float32(largest))
+    best_error = error_of(best_scale, best_low)
     for offset in candidates.astype(np.float32):
-        covered = peak - best_least
-        covered = np.where(covered < SMALLEST_RANGE, 1, covered)
-        codes = np.clip(np.rint((groups - best_least) * ((largest + offset) / covered)), 0, largest)
-        wl = weights * codes
-        sum_l, sum_ll, sum_xl = _total(wl), _total(wl * codes), _total(weighted * codes)
+        choose_codes(best_low, largest + offset)
+        weighted = weights * codes
+        sum_l, sum_ll, sum_xl = weighted.sum(axis=0), _dot(weighted, codes), _dot(weighted, values)
         determinant = sum_w * sum_ll - sum_l * sum_l
         solvable = determinant > 0
-        safe = np.where(solvable, determinant, 1)
-        scale = (sum_w * sum_xl - sum_x * sum_l) / safe
-        low = (sum_ll * sum_x - sum_l * sum_xl) / safe
+        divisor = np.where(solvable, determinant, 1)
+        low = (sum_ll * sum_x - sum_l * sum_xl) / divisor
         through_zero = low > 0
+        scale = (sum_w * sum_xl - sum_x * sum_l) / divisor
         scale = np.where(through_zero, sum_xl / np.where(sum_ll > 0, sum_ll, 1), scale)
         low = np.where(through_zero, 0, low)
-        error = _total(weights * (scale * codes + low - groups) ** 2)
+        error = error_of(scale, low)
         better = solvable & (scale > 0) & (error < best_error)
         best_error = np.where(better, error, best_error)
-        best_scale, best_least = np.where(better, scale, best_scale), np.where(better, low, best_least)
-    return np.where(flat, 0, best_scale)[..., 0], -best_least[..., 0]
+        best_scale, best_low = np.where(better, scale, best_scale), np.where(better, low, best_low)
+    shape = groups.shape[:-1]
+    return np.where(flat, 0, best_scale).reshape(shape), -best_low.reshape(shape)
 
 
 def _symmetric_scales(groups: Floats, largest: int) -> Floats:
@@ -132,24 +140,35 @@ def _symmetric_scales(groups: Floats, largest: int) -> Floats:
     The scale is signed: the value of greatest magnitude takes the code of greatest magnitude, which is negative.
     Errors are weighted by the squared value.
     """
-    peak = np.take_along_axis(groups, np.abs(groups).argmax(axis=-1, keepdims=True), axis=-1)
+    values = _as_columns(groups)
+    peak = np.take_along_axis(values, np.abs(values).argmax(axis=0)[None], axis=0)[0]
     flat = np.abs(peak) < SMALLEST_RANGE
     peak = np.where(flat, 1, peak)
-    weights = groups * groups
+    weights, codes = values * values, np.empty_like(values)
     best_scale: Floats = np.zeros_like(peak)
     best_gain = np.zeros_like(peak)
     for offset in range(-9, 10):
-        codes = np.clip(
-            np.rint(groups * (-(largest + np.float32(0.1) * offset) / peak)), -largest, largest - 1
-        )
+        np.multiply(values, -(largest + np.float32(0.1) * offset) / peak, out=codes)
+        np.clip(np.rint(codes, out=codes), -largest, largest - 1, out=codes)
         weighted = weights * codes
-        dot, norm = _total(weighted * groups), _total(weighted * codes)
+        dot, norm = _dot(weighted, values), _dot(weighted, codes)
         norm = np.where(norm > 0, norm, 1)
         gain = dot * dot / norm  # what the fit takes off the weighted energy
         better = gain > best_gain
         best_gain = np.where(better, gain, best_gain)
         best_scale = np.where(better, dot / norm, best_scale)
-    return np.where(flat, 0, best_scale)[..., 0]
+    return np.where(flat, 0, best_scale).reshape(groups.shape[:-1])
+
+
+def _as_columns(groups: Floats) -> Floats:
+    """Groups [..., size] as the columns of [size, groups]: sums over a group then run along whole rows."""
+    return np.ascontiguousarray(groups.reshape(-1, groups.shape[-1]).T)
+
+
+def _dot(first: Floats, second: Floats) -> Floats:
+    """The inner product of each column."""
+    products: Floats = np.einsum("ij,ij->j", first, second)
+    return products
 
 
 def _pack_scales(scales: Blocks, minima: Blocks) -> Blocks:
@@ -158,11 +177,6 @@ def _pack_scales(scales: Blocks, minima: Blocks) -> Blocks:
     second = minima[:, :4] | (minima[:, 4:] >> 4) << 6
     third = scales[:, 4:] & 15 | (minima[:, 4:] & 15) << 4
     return np.concatenate([first, second, third], axis=1)
-
-
-def _total(values: NDArray[Any]) -> Floats:
-    total: Floats = values.sum(axis=-1, keepdims=True, dtype=np.float32)
-    return total
 
 
 def _reciprocal(values: NDArray[Any]) -> NDArray[Any]:
