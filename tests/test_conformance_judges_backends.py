@@ -130,7 +130,7 @@ def test_logits_that_depend_on_the_rows_of_a_pass_are_caught(smollm2: Model) -> 
 def test_the_suite_reports_a_broken_promise(
     smollm2: Model, monkeypatch: pytest.MonkeyPatch, kind: type[Passing], required: bool
 ) -> None:
-    monkeypatch.setattr("verispec.conformance.suite.STRATEGIES", ("prompt-lookup",))
+    monkeypatch.setattr("verispec.conformance.suite.running_strategies", lambda model: ("prompt-lookup",))
     monkeypatch.setattr("verispec.conformance.suite.TEXT", PROMPT)
     checks = run_conformance(on(kind(smollm2.backend), smollm2), 4)
     assert outcomes(checks)["C1 row invariance"] is False
@@ -141,7 +141,7 @@ def test_the_suite_reports_a_broken_promise(
 
 
 def test_a_restore_that_does_nothing_is_caught(smollm2: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("verispec.conformance.suite.STRATEGIES", ())
+    monkeypatch.setattr("verispec.conformance.suite.running_strategies", lambda model: ())
     monkeypatch.setattr("verispec.conformance.suite.TEXT", PROMPT)
     faults = run_conformance(on(ForgetsToRestore(smollm2.backend), smollm2), 6)[-1]
     assert (faults.required, faults.holds) == (True, False)

@@ -21,9 +21,10 @@ def command(
         Path,
         typer.Option("--prompts", help="Text file, one prompt a line, or JSONL with `prompt` or `messages`."),
     ],
-    strategies: Annotated[str, typer.Option("--strategies", help="Comma-separated.")] = (
-        "prompt-lookup,ngram-context,suffix"
-    ),
+    strategies: Annotated[
+        str | None,
+        typer.Option("--strategies", help="Comma-separated (default: all that run on the model)."),
+    ] = None,
     widths: Annotated[str, typer.Option("--widths", help="Draft widths K, comma-separated.")] = "1,3,7",
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, help="How many seeds, 0 to N-1, where they matter.")
@@ -39,17 +40,16 @@ def command(
 ) -> None:
     """Compare token ids, text, logprobs and finish reason of every combination with `off`; exit 1 on a difference."""
     from verispec.cli.progress import CountBar
-    from verispec.conformance.parity import run_parity
+    from verispec.conformance.parity import run_parity, running_strategies
     from verispec.engine.loading import DEFAULT_BACKEND, load
 
-    listed = [name.strip() for name in strategies.split(",") if name.strip()]
     with load(model, ctx=ctx, threads=threads, backend=backend or DEFAULT_BACKEND) as loaded:
         texts = read_prompts(prompts, chat=loaded.template is not None and not raw)
         with CountBar("parity") as bar:
             report = run_parity(
                 loaded,
                 texts,
-                listed,
+                running_strategies(loaded) if strategies is None else split_names(strategies),
                 parse_numbers("widths", widths, int),
                 range(seeds),
                 parse_numbers("temperatures", temperatures, float),
@@ -63,6 +63,10 @@ def command(
         _print_report(report)
     if report.first_differences:
         raise typer.Exit(1)
+
+
+def split_names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def _print_report(report: Any) -> None:

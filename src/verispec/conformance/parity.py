@@ -47,6 +47,14 @@ class ParityReport:
         return asdict(self)
 
 
+def running_strategies(model: Model) -> tuple[str, ...]:
+    """Every strategy that proposes anything and runs on ``model`` without further files."""
+    listed = model.capabilities()["strategies"]
+    return tuple(
+        one["name"] for one in listed if one["status"] == "available" and one["name"] not in ("off", "auto")
+    )
+
+
 def run_parity(
     model: Model,
     prompts: Sequence[Prompt],

@@ -8,7 +8,7 @@ from typing import Any
 
 from verispec.conformance.company import Asked, compare_with_alone
 from verispec.conformance.faults import STEPS, resume_after_fault
-from verispec.conformance.parity import Case, first_difference, run_parity
+from verispec.conformance.parity import Case, first_difference, run_parity, running_strategies
 from verispec.conformance.row_invariance import run_row_invariance
 from verispec.engine.batching.scheduler import Scheduler, SchedulerLimits
 from verispec.engine.model import Model
@@ -18,7 +18,6 @@ TEXT = (
     "The keeper lit the lamp, and the lamp lit the sea. The keeper lit the lamp again, and the lamp lit the sea "
     "again. Numbers: 1, 2, 3, 4, 5, 6, 7, 8. Numbers: 1, 2, 3, 4, 5, 6, 7, 8."
 )
-STRATEGIES = ("prompt-lookup", "ngram-context", "suffix")
 _Progress = Callable[[str, int, int], None]
 
 
@@ -66,7 +65,7 @@ def _schedules(model: Model, exact: bool, max_tokens: int, progress: _Progress) 
         report = run_parity(
             model,
             [TEXT, TEXT[:60]],
-            STRATEGIES,
+            running_strategies(model),
             (1, 3, 7, 15),
             (0, 1),
             (0.0, 0.8),
@@ -82,7 +81,7 @@ def _schedules(model: Model, exact: bool, max_tokens: int, progress: _Progress) 
 def _company(model: Model, exact: bool, max_tokens: int, progress: _Progress) -> Check:
     """As many requests at once as the backend has sequences, over and over, of every strategy."""
     requests: list[Asked] = []
-    for index, strategy in enumerate(("off", *STRATEGIES) * 3):
+    for index, strategy in enumerate(("off", *running_strategies(model)) * 3):
         options: dict[str, Any] = {
             "spec_mode": strategy,
             "max_tokens": max_tokens // 2 + index,
@@ -102,7 +101,8 @@ def _company(model: Model, exact: bool, max_tokens: int, progress: _Progress) ->
 def _faults(model: Model, max_tokens: int, progress: _Progress) -> Check:
     """A fault before and after each step, in the first, a middle and the last round."""
     options: dict[str, Any] = {"max_tokens": max_tokens, "temperature": 0.7, "seed": 3, "logprobs": 2}
-    options |= {"spec_mode": "prompt-lookup", "spec_draft_max": 5, "spec_draft_policy": "fixed"}
+    strategy = "mtp" if "mtp" in running_strategies(model) else "prompt-lookup"
+    options |= {"spec_mode": strategy, "spec_draft_max": 5, "spec_draft_policy": "fixed"}
     reference = model.generate(TEXT, **options)
     last = len(reference.rounds) - 1
     plan = [
@@ -119,7 +119,7 @@ def _faults(model: Model, max_tokens: int, progress: _Progress) -> Check:
         except (VerispecError, AssertionError) as error:  # a backend that cannot go on is an outcome
             trace = error
         else:
-            trace = first_difference(Case(0, "prompt-lookup", 5, 3, 0.7, 2), reference, found)
+            trace = first_difference(Case(0, strategy, 5, 3, 0.7, 2), reference, found)
             if trace is None and found.rounds != reference.rounds:
                 trace = "other rounds"
         if trace is not None:

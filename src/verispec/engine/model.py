@@ -64,6 +64,7 @@ class Model:
         """Held by whoever uses the backend."""
         self._costs: CostTable | None = None
         self._draft_costs: dict[PredictionBlock, float] = {}
+        self._assumed_draft_seconds: float | None = None
         self._draft_files = DraftFiles(backend, tokenizer.digest)
 
     def generate(self, prompt: Prompt, **options: Any) -> Completion:
@@ -178,6 +179,8 @@ class Model:
     def _draft_seconds(self, block: PredictionBlock) -> float:
         """What the block takes a token; like the costs of passes, 0 where every sequence is held."""
         with self.lock:
+            if self._assumed_draft_seconds is not None:
+                return self._assumed_draft_seconds
             if block not in self._draft_costs:
                 try:
                     sequence = self.backend.open_sequence()
@@ -188,6 +191,13 @@ class Model:
                 finally:
                     self.backend.close_sequence(sequence)
             return self._draft_costs[block]
+
+    def assume_costs(self, passes: CostTable, draft_seconds: float = 0.0) -> None:
+        """Has adaptive draft widths go by these from now on instead of measuring: for costs known from elsewhere, or to
+        run the rounds of a receipt again. A width changes no text."""
+        with self.lock:
+            self._costs = passes
+            self._assumed_draft_seconds = draft_seconds
 
     def pass_costs(self) -> CostTable:
         """What a pass costs here, by rows and context; measured once, when it is first needed.
