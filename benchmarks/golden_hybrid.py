@@ -22,7 +22,8 @@ import torch
 import transformers
 from transformers.models import qwen3_5, qwen3_5_moe, qwen3_next
 
-from tiny_hybrid import HYBRIDS, LENGTHS, TOKENS, TinyHybrid, Values, sections, write_hybrid
+from tiny_hybrid import HYBRIDS, LENGTHS, TOKENS, TinyHybrid, Values, write_hybrid
+from tiny_hybrid_layout import sections
 
 GOLDEN = Path(__file__).parent.parent / "tests" / "data" / "golden_hybrid.npz"
 VOCABULARY = 96

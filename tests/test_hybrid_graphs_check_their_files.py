@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tiny_hybrid import HYBRIDS, TinyHybrid, metadata, shapes, write_hybrid
+from tiny_hybrid import HYBRIDS, TinyHybrid, write_hybrid
+from tiny_hybrid_layout import metadata, shapes
 from verispec.artifacts.gguf import GgufFile
 from verispec.artifacts.tensor_types import TensorType
 from verispec.errors import ArtifactError
