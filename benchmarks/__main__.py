@@ -76,6 +76,8 @@ def plan(peers: Sequence[str], quick: bool) -> list[list[str]]:
                     output,
                 ]
             )
+    output, plot = (str(RESULTS / f"lab-simulations.{kind}") for kind in ("json", "png"))
+    commands.append(["lab", "simulate", "--metrics", "median,mean", "--output", output, "--plot", plot])
     return commands
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from verispec.errors import OptionError
+from verispec.lab.evidence_rows import LaneValues
+from verispec.lab.statistics.block_effects import log_values, shared_prompts
 from verispec.lab.statistics.evidence import LaneNoise
 from verispec.lab.statistics.identical_lanes import lane_noise
 from verispec.lab.statistics.shrinkage import EffectPrior, learn_effects
+from verispec.lab.statistics.variance_components import VarianceComponents, variance_components
 
 FORMAT = "verispec.lab.noise-bank/1"
 PUBLISHED = Path(__file__).parent / "data" / "noise-bank-b70.json"
@@ -23,7 +28,8 @@ class NoiseBank:
     """Of one engine, device, suite, ``stage`` (the cap of tokens) and ``metric``.
 
     ``batches`` hold the metric of identical lanes that ran together, in its own unit. ``effects`` (log scale) and
-    ``standard_errors`` are the estimates of past candidates, all of them, losses and ties included.
+    ``standard_errors`` are the estimates of past candidates, all of them, losses and ties included. ``components`` says
+    how much of the noise more prompts would average away, where lanes were kept prompt by prompt.
     """
 
     source: str
@@ -32,6 +38,7 @@ class NoiseBank:
     batches: tuple[tuple[float, ...], ...]
     effects: tuple[float, ...] = ()
     standard_errors: tuple[float, ...] = ()
+    components: VarianceComponents | None = None
 
     @property
     def noise(self) -> LaneNoise:
@@ -51,7 +58,21 @@ class NoiseBank:
             "batches": [list(batch) for batch in self.batches],
             "effects": [round(one, 6) for one in self.effects],
             "standard_errors": [round(one, 6) for one in self.standard_errors],
+            "components": None if self.components is None else asdict(self.components),
         }
+
+
+def bank_of_lanes(source: str, stage: str, metric: str, batches: Sequence[Sequence[LaneValues]]) -> NoiseBank:
+    """Of batches of identical lanes with values by prompt; a lane counts as its geometric mean, as in decisions.
+
+    Every batch holds at least two lanes, and all lanes share at least two prompts.
+    """
+    components = variance_components(batches)
+    prompts = shared_prompts([lane for batch in batches for lane in batch])
+    means = tuple(
+        tuple(float(np.exp(log_values(lane, prompts).mean())) for lane in batch) for batch in batches
+    )
+    return NoiseBank(source, stage, metric, means, components=components)
 
 
 def write_banks(banks: Sequence[NoiseBank], path: Path) -> None:
@@ -85,6 +106,7 @@ def _bank(entry: Any, path: Path) -> NoiseBank:
             batches=tuple(tuple(float(one) for one in batch) for batch in entry["batches"]),
             effects=tuple(float(one) for one in entry["effects"]),
             standard_errors=tuple(float(one) for one in entry["standard_errors"]),
+            components=None if entry.get("components") is None else VarianceComponents(**entry["components"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise OptionError(f"{path}: expected a whole bank, found one with a fault at {error}") from error

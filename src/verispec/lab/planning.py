@@ -30,6 +30,7 @@ def plan_experiment(
         "stage": bank.stage,
         "lane_deviation_percent": round(100 * deviation, 3),
         "identical_lanes": sum(len(batch) for batch in bank.batches),
+        "by_prompts": _by_prompts(bank),
         "margin_percent": 100 * plan.margin,
         "alpha": plan.alpha,
         "searched": plan.searched,
@@ -52,6 +53,13 @@ def plan_experiment(
             for effect in effects
         ],
     }
+
+
+def _by_prompts(bank: NoiseBank) -> dict[str, float] | None:
+    """How much a lane would vary with other numbers of prompts, in percent; None where that is not known."""
+    if bank.components is None:
+        return None
+    return {str(prompts): round(100 * bank.components.lane_mean(prompts), 3) for prompts in (4, 12, 24, 48)}
 
 
 def _percent(log_effect: float | None) -> float | None:

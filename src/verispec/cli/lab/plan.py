@@ -63,6 +63,9 @@ def _print(outlook: dict[str, Any]) -> None:
         f"{outlook['source']}, {outlook['metric']} at stage {outlook['stage']}: one lane varies by "
         f"{outlook['lane_deviation_percent']:.2f}% ({outlook['identical_lanes']} identical lanes)\n"
     )
+    if outlook["by_prompts"] is not None:
+        varies = ", ".join(f"{prompts} prompts {one:.2f}%" for prompts, one in outlook["by_prompts"].items())
+        typer.echo(f"One lane would vary, with {varies}\n")
     print_table(
         ("lanes per arm", "smallest effect found", "with the bank's noise", "testing once"),
         [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from verispec.lab.analysis.comparisons import lanes_beside_controls
@@ -71,12 +71,16 @@ def candidate_verdicts(log: ImportedLog, plan: DecisionPlan, metric: str = "medi
     e_values = [_e_value(one, banks[one.stage]) for one in candidates]
     rejected = sum(e_benjamini_hochberg(e_values, plan.alpha))
     level = selected_level(plan.alpha, max(len(candidates), 1), rejected)
-    entries = []
-    for one in candidates:
-        bank = banks[one.stage]
-        own_plan = DecisionPlan(plan.margin, plan.tail_margin, level, noise=bank.noise, prior=bank.prior())
-        decision = decide(one.control_lanes, one.lanes, own_plan)
-        entries.append(CandidateVerdict(one.experiment, one.arm, one.stage, decision))
+    plans = {
+        stage: replace(plan, alpha=level, searched=1, noise=bank.noise, prior=bank.prior())
+        for stage, bank in banks.items()
+    }
+    entries = [
+        CandidateVerdict(
+            one.experiment, one.arm, one.stage, decide(one.control_lanes, one.lanes, plans[one.stage])
+        )
+        for one in candidates
+    ]
     entries.extend(_invalid(log, {(one.experiment, one.arm, one.stage) for one in candidates}))
     return CandidateVerdicts(tuple(entries), len(candidates), rejected, level, tuple(banks.values()))
 

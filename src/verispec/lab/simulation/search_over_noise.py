@@ -19,7 +19,7 @@ from verispec.lab.statistics.t_process import Floats
 CANDIDATES = 20
 SCREEN_PAIRS = 8
 FRESH_PAIRS = 24
-SHRUNKEN_SEARCHES = 200
+SHRUNKEN_SEARCHES = 60
 """Searches whose winner is also shrunken: learning what twenty candidates are worth takes a moment."""
 
 

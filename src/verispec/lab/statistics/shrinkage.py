@@ -28,7 +28,7 @@ SCALES = 0.005 * 2.0 ** np.arange(9)
 NOTHING_COUNT = 10.0
 """How many past candidates of no effect the learning starts with (Stephens' penalty)."""
 
-ITERATIONS = 300
+ITERATIONS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
