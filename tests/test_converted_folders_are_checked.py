@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tokenizers import Regex, pre_tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as LibraryTokenizer
 
+from small_vocabularies import sentencepiece
 from tiny_published import Published, tokenizer, write_published, write_tensors
 from verispec.artifacts.convert import convert
 from verispec.artifacts.model_file import open_model_file
@@ -149,3 +151,34 @@ def test_a_tensor_of_a_type_that_is_not_read(tmp_path: Path) -> None:
     assert isinstance(error, ArtifactError)
     assert "expected a type among F32, F16, BF16, found I32" in str(error)
     assert made
+
+
+def sentencepiece_file(prefix: bool) -> LibraryTokenizer:
+    """A SentencePiece vocabulary as its tokenizer.json: pairs ranked by the scores of what they make."""
+    metadata = sentencepiece()
+    tokens, scores = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.scores"]
+    ids = {text: token for token, text in enumerate(tokens) if text.strip() or not prefix}
+    pieces = sorted(tokens[261:], key=lambda piece: -scores[ids[piece]])
+    pairs = [(piece[:cut], piece[cut:]) for piece in pieces for cut in range(1, len(piece))]
+    known = [pair for pair in pairs if pair[0] in ids and pair[1] in ids]
+    made = LibraryTokenizer(models.BPE(ids, known, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    replace = normalizers.Replace(" ", "▁")
+    made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), replace]) if prefix else replace
+    made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    made.add_special_tokens(["<unk>", "<s>", "</s>"])
+    if not prefix:  # with one, the library puts another space behind every token that is cut out
+        made.add_tokens([AddedToken("\n\n", normalized=False), AddedToken("  ", normalized=False)])
+    return made
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_a_sentencepiece_vocabulary_is_described_by_scores(prefix: bool, tmp_path: Path) -> None:
+    write_published(tmp_path, MODEL)
+    known = sentencepiece_file(prefix)
+    known.save(str(tmp_path / "tokenizer.json"))
+    with open_model_file(tmp_path) as folder:
+        ours = Tokenizer.from_gguf(folder.metadata)
+        assert folder.metadata["tokenizer.ggml.add_space_prefix"] is prefix
+    assert ours.eos_ids == {known.token_to_id("</s>")}
+    for text in ("hello hell ababa", "a  b\n\nhello Ω", "aba ba ab", "ll"):
+        assert ours.encode(text, add_bos=False) == known.encode(text, add_special_tokens=False).ids

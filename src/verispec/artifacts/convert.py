@@ -7,12 +7,12 @@ from pathlib import Path
 
 from verispec.artifacts.gguf_writer import Progress
 from verispec.artifacts.manifest import derivation_of
-from verispec.artifacts.published_tokenizer import TOKENIZER
 from verispec.artifacts.quantise import Derived, as_it_is, write_derived
 from verispec.artifacts.safetensors_folder import SafetensorsFolder
 from verispec.artifacts.tensor_roles import layout_of
 from verispec.artifacts.tensor_types import TensorType
 from verispec.errors import ArtifactError
+from verispec.text.published_files import TOKENIZER
 
 CONVERTED_TYPES = {"bf16": TensorType.BF16, "f16": TensorType.F16, "f32": TensorType.F32}
 AS_PUBLISHED = "as published"

@@ -7,6 +7,7 @@ families' published rules, and then checked by encoding a text that tells them a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,14 @@ from verispec.artifacts.json_file import read_json_object
 from verispec.errors import UnsupportedError
 from verispec.text import published_files
 from verispec.text.chat_template import KEY as TEMPLATE
-from verispec.text.pre_tokenizers import GPT2_WORDS, RULES, WordRules
+from verispec.text.pre_tokenizers import GPT2_WORDS, RULES
+from verispec.text.published_files import BYTE_LEVEL, SENTENCEPIECE, TOKENIZER
 from verispec.text.tokenizer import Tokenizer
-from verispec.text.vocabulary import PREFIX
+from verispec.text.vocabulary import BYTE, CONTROL, PREFIX, UNKNOWN, USER_DEFINED
 
-TOKENIZER = published_files.TOKENIZER
+BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")
+LOOKS_SPECIAL = re.compile(r"<\|.*\|>|<｜.*｜>|<unused.*>|<pad>|<mask>", re.DOTALL)
+"""Added tokens that are markup by their name, whatever their publisher marked them as: llama.cpp's rule."""
 
 # Of names that mean the same rules, the one that every reader of GGUF files knows best.
 PREFERRED = ("gpt-2", "smollm", "llama-bpe", "dbrx", "qwen2", "qwen35", "gpt-4o", "command-r", "olmo")
@@ -37,46 +41,96 @@ TELLING_TEXT = (
 def tokenizer_metadata(folder: Path, vocabulary: int) -> dict[str, MetadataValue]:
     """Every ``tokenizer.*`` key of the GGUF file, for a model whose embedding has ``vocabulary`` rows.
 
-    Raises ArtifactError for files that are missing or malformed, UnsupportedError for a tokeniser that is not
-    byte-level BPE or whose pre-tokeniser no GGUF name stands for.
+    Raises ArtifactError for files that are missing or malformed, UnsupportedError for a tokeniser of another kind than
+    BPE, byte-level or SentencePiece's, and for one whose words no GGUF file can describe.
     """
-    published = read_json_object(folder / TOKENIZER)
+    path = folder / TOKENIZER
+    published = read_json_object(path)
+    kind = published_files.check_kind(path, published, (BYTE_LEVEL, SENTENCEPIECE))
     facts = published_files.published_metadata(folder, published, vocabulary)
-    tokens = facts[PREFIX + "tokens"]
+    tokens, types = facts[PREFIX + "tokens"], facts[PREFIX + "token_type"]
+    facts[PREFIX + "token_type"] = [
+        CONTROL if type_ == USER_DEFINED and LOOKS_SPECIAL.fullmatch(text) else type_
+        for text, type_ in zip(tokens, types, strict=True)
+    ]
     facts[PREFIX + "tokens"] = [text or f"[PAD{token}]" for token, text in enumerate(tokens)]
+    template = published_files.published_template(folder)
+    if isinstance(template, str):
+        facts[TEMPLATE] = template
+    candidates = iter([sentencepiece_facts(facts, published)])
+    if kind == BYTE_LEVEL:
+        candidates = ({**facts, PREFIX + "pre": name} for name in pre_tokenizer_names(published))
+    return first_that_agrees(path, published, candidates)
+
+
+def first_that_agrees(
+    path: Path, published: dict[str, Any], candidates: Iterator[dict[str, Any]]
+) -> dict[str, Any]:
+    """The first of the descriptions that gives a telling text the ids that the published tokeniser gives it."""
     whole = LibraryTokenizer.from_str(json.dumps(published))
-    for name in pre_tokenizer_names(published):
-        candidate = {**facts, PREFIX + "pre": name}
-        ours = Tokenizer.from_gguf(candidate, str(folder / TOKENIZER))
-        theirs = whole.encode(TELLING_TEXT, add_special_tokens=False).ids
-        if ours.encode(TELLING_TEXT, add_bos=False) == theirs:
-            template = published_files.published_template(folder)
-            return {**candidate, TEMPLATE: template} if isinstance(template, str) else candidate
+    expected = whole.encode(TELLING_TEXT, add_special_tokens=False).ids
+    for candidate in candidates:
+        ours = Tokenizer.from_gguf(candidate, str(path))
+        if ours.encode(TELLING_TEXT, add_bos=False) == expected:
+            return candidate
     raise UnsupportedError(
         "unknown-pre-tokenizer",
-        f"{folder / TOKENIZER}: pre_tokenizer: expected one that a GGUF name stands for ({', '.join(RULES)}), "
-        f"found {json.dumps(published.get('pre_tokenizer'))[:300]}",
+        f"{path}: expected the words of a family that GGUF has a name for ({', '.join(RULES)}), or SentencePiece's, "
+        f"found pre_tokenizer {json.dumps(published.get('pre_tokenizer'))[:300]}",
         "Train or publish the tokeniser with the words of a known family",
     )
 
 
+def sentencepiece_facts(facts: dict[str, Any], published: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a SentencePiece vocabulary, whose file holds ranked pairs where GGUF holds scores.
+
+    The pairs were made from the scores: a piece's score is the better, the earlier a pair that makes it comes. The
+    order is all that merging looks at.
+    """
+    tokens, types = facts[PREFIX + "tokens"], list(facts[PREFIX + "token_type"])
+    ranks: dict[str, int] = {}
+    for rank, merge in enumerate(facts[PREFIX + "merges"]):
+        ranks.setdefault(merge.replace(" ", "", 1), rank)
+    scores = [float(-ranks.get(text, len(facts[PREFIX + "merges"]))) for text in tokens]
+    unknown = published["model"].get("unk_token")
+    for token, text in enumerate(tokens):
+        if BYTE_TOKEN.fullmatch(text):
+            types[token] = BYTE
+        elif text == unknown:
+            types[token] = UNKNOWN
+    prefix = '"Prepend"' in json.dumps(published.get("normalizer"))
+    metaspace = json.dumps(published.get("pre_tokenizer"))
+    prefix |= '"Metaspace"' in metaspace and '"never"' not in metaspace
+    changed = {
+        "model": "llama",
+        "pre": "default",
+        "token_type": types,
+        "scores": scores,
+        "add_space_prefix": prefix,
+    }
+    kept = {key: value for key, value in facts.items() if key != PREFIX + "merges"}
+    return kept | {PREFIX + key: value for key, value in changed.items()}
+
+
 def pre_tokenizer_names(published: dict[str, Any]) -> Iterator[str]:
     """GGUF's names for rules that read like those of ``tokenizer.json``, the best known first."""
-    patterns = tuple(word_patterns(published.get("pre_tokenizer")))
+    patterns = tuple(map(one_spelling, word_patterns(published.get("pre_tokenizer"))))
     normalizer = published.get("normalizer")
-    nfc = isinstance(normalizer, dict) and '"NFC"' in json.dumps(normalizer)
-    if normalizer is not None and not nfc:
+    nothing = normalizer is None or normalizer == {"type": "Sequence", "normalizers": []}
+    nfc = not nothing and '"NFC"' in json.dumps(normalizer)
+    if not nothing and not nfc:
         return
     whole_words = bool(published["model"].get("ignore_merges"))
-    wanted = WordRules(patterns, nfc=nfc, whole_words=whole_words)
     for name in dict.fromkeys((*PREFERRED, *RULES)):
         rules = RULES[name]
-        if (rules.patterns, rules.nfc, rules.whole_words) == (
-            wanted.patterns,
-            wanted.nfc,
-            wanted.whole_words,
-        ):
+        same_words = tuple(map(one_spelling, rules.patterns)) == patterns
+        if same_words and (rules.nfc, rules.whole_words) == (nfc, whole_words):
             yield name
+
+
+def one_spelling(pattern: str) -> str:
+    """The pattern with what publishers spell in two ways spelled in one."""
+    return pattern.replace("\r", r"\r").replace("\n", r"\n").replace(r"\"", '"')
 
 
 def word_patterns(step: Any) -> Iterator[str]:

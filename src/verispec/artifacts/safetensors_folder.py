@@ -18,10 +18,11 @@ from verispec.artifacts.gguf_header import MetadataValue
 from verispec.artifacts.gguf_writer import file_type_of
 from verispec.artifacts.published_config import PublishedConfig, metadata
 from verispec.artifacts.published_tensors import PlannedTensor, Published, place, plan_tensors
-from verispec.artifacts.published_tokenizer import TOKENIZER, tokenizer_metadata
+from verispec.artifacts.published_tokenizer import tokenizer_metadata
 from verispec.artifacts.safetensors_reader import VIEWS, SafetensorsReader, widen
 from verispec.artifacts.tensor_types import TensorType
 from verispec.errors import ArtifactError
+from verispec.text.published_files import TOKENIZER
 
 QUANTISATION_VERSION = 2
 

@@ -20,6 +20,7 @@ MODEL_CONFIG = "config.json"
 GENERATION, TEMPLATE_FILE = "generation_config.json", "chat_template.jinja"
 SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
 MOST_TOKENS = 1 << 22
+BYTE_LEVEL, SENTENCEPIECE = "byte-level", "SentencePiece"
 END_KEYS = ("eos", "eot", "eom")
 
 
@@ -31,6 +32,7 @@ def read_published_files(folder: Path, vocabulary_size: int) -> tuple[Tokenizer,
     """
     path = folder / TOKENIZER
     published = _json(path)
+    check_kind(path, published, (BYTE_LEVEL,))
     metadata = published_metadata(folder, published, vocabulary_size)
     pipeline = LibraryTokenizer.from_str(json.dumps(_without_added_tokens(published)))
     template = published_template(folder)
@@ -43,11 +45,10 @@ def read_published_files(folder: Path, vocabulary_size: int) -> tuple[Tokenizer,
 def published_metadata(folder: Path, published: dict[str, Any], vocabulary_size: int) -> dict[str, Any]:
     """The ``tokenizer.ggml.*`` keys for ``published``, the content of the folder's ``tokenizer.json``.
 
-    Ids without a text have an empty one; the pre-tokeniser's name is the digest of the whole file. Raises as
-    ``read_published_files`` does.
+    Written for byte-level BPE; ids without a text have an empty one, and the pre-tokeniser's name is the digest of the
+    whole file. Raises ArtifactError for content that is malformed.
     """
     path = folder / TOKENIZER
-    _refuse_other_kinds(path, published)
     try:
         metadata = _facts(folder, published, vocabulary_size)
         whole = LibraryTokenizer.from_str(json.dumps(published))
@@ -60,17 +61,22 @@ def published_metadata(folder: Path, published: dict[str, Any], vocabulary_size:
     return metadata
 
 
-def _refuse_other_kinds(path: Path, published: dict[str, Any]) -> None:
+def check_kind(path: Path, published: dict[str, Any], known: tuple[str, ...]) -> str:
+    """The algorithm of ``published``, one of ``known``. Raises UnsupportedError for another."""
     model = published.get("model")
     if not isinstance(model, dict) or not isinstance(model.get("vocab"), (dict, list)):
         raise ArtifactError(path, "model", "a vocabulary", type(model).__name__)
-    byte_level = '"ByteLevel"' in json.dumps(published.get("decoder"))
-    if model.get("type", "BPE") != "BPE" or not isinstance(model["vocab"], dict) or not byte_level:
+    decoder = json.dumps(published.get("decoder"))
+    pairs = model.get("type", "BPE") == "BPE" and isinstance(model["vocab"], dict)
+    kinds = {BYTE_LEVEL: '"ByteLevel"', SENTENCEPIECE: '"ByteFallback"'}
+    found = next((kind for kind in known if pairs and kinds[kind] in decoder), None)
+    if found is None:
         raise UnsupportedError(
             "needs-byte-level-tokenizer",
-            f"{path}: a tokeniser that is not byte-level BPE",
+            f"{path}: a tokeniser that is not {' or '.join(known)} BPE",
             "Load a GGUF file of this model",
         )
+    return found
 
 
 def _facts(folder: Path, published: dict[str, Any], size: int) -> dict[str, Any]:
