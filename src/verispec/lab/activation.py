@@ -46,17 +46,24 @@ def unread_environment(target: Target, files: Iterable[Path]) -> list[Activation
 
 
 def activations(
-    target: Target, report: ServerReport, counts: Mapping[str, float], moved: Mapping[str, float]
+    target: Target,
+    report: ServerReport,
+    counts: Mapping[str, float],
+    moved: Mapping[str, float],
+    shown: Mapping[str, str],
 ) -> list[Activation]:
     """What each knob proves at the end of a lane.
 
     ``counts`` are the lane's sums of ``PASS_COUNTS`` over its rows, ``moved`` how far each metric of the server went.
+    ``shown`` says of knobs what a comparison with the control has shown before.
     """
     found = []
     for knob in target.knobs():
-        probe = next((one for one in target.profile.activation if one.is_for(knob.name, knob.value)), None)
+        probe = target.probe(knob)
         if probe is None:
             found.append(_without_probe(knob))
+        elif probe.differs and knob.name in shown:
+            found.append(Activation(knob.name, knob.value, READ, shown[knob.name]))
         else:
             found.append(_try(knob, probe, report, counts, moved))
     return found
@@ -81,15 +88,18 @@ def _try(
     proofs = []
     if probe.source is not None:
         name = knob.name.lstrip("-").replace("-", "_") if knob.place == "argument" else knob.name
-        found = report.value(probe.source, name, knob.value)
+        source = probe.source.filled(name, knob.value)
+        found = report.value(source)
         wanted = knob.value if probe.equals is None else probe.equals
         if not same_value(wanted, found):
             came = "nothing came back" if found is None else f"{found!r} came back"
-            return Activation(knob.name, knob.value, UNREAD, f"{probe.source}: expected {wanted!r}, {came}")
-        proofs.append(f"{probe.source} is {found!r}")
+            return Activation(knob.name, knob.value, UNREAD, f"{source}: expected {wanted!r}, {came}")
+        proofs.append(f"{source} is {found!r}")
     for counter in probe.counters:
         value = counts.get(counter) if counter in PASS_COUNTS else moved.get(counter)
         if not value:
             return Activation(knob.name, knob.value, UNREAD, f"the counter {counter} did not move")
         proofs.append(f"{counter} moved by {value:g}")
+    if probe.differs:
+        return Activation(knob.name, knob.value, WAIVED, "to be compared with a control without it")
     return Activation(knob.name, knob.value, READ, "; ".join(proofs))

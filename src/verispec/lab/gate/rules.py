@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-FEWEST_TOKENS = 100
+from verispec.lab.metrics.rates import WINDOW
+from verispec.lab.metrics.token_times import token_times
+
+FEWEST_TOKENS = WINDOW
 
 Rows = Sequence[Mapping[str, Any]]
 Lane = Mapping[str, Any]
@@ -122,6 +125,18 @@ def tokens_timed(lane: Lane, rows: Rows) -> str | None:
     return f"tokens without a time: {', '.join(unknown)}" if unknown else None
 
 
+def tokens_spread(lane: Lane, rows: Rows) -> str | None:
+    """The tokens of the window did not all arrive at once, as behind a proxy that holds them back: that is no rate."""
+    at_once = []
+    for row in rows:
+        if row["token_source"] is None or row["fault"]:
+            continue
+        times = token_times(row)
+        if len(times) >= WINDOW and times[WINDOW - 1] <= times[0]:
+            at_once.append(row["prompt"])
+    return f"{WINDOW} tokens at once: {', '.join(at_once)}" if at_once else None
+
+
 def canaries_pass(lane: Lane, rows: Rows) -> str | None:
     """Every canary gave its exact answer every time."""
     canaries = lane["canaries"]
@@ -167,6 +182,7 @@ RULES: Mapping[str, Callable[[Lane, Rows], str | None]] = {
     "nothing-cached": nothing_cached,
     "enough-tokens": enough_tokens,
     "tokens-timed": tokens_timed,
+    "tokens-spread": tokens_spread,
     "canaries-pass": canaries_pass,
     "identity-complete": identity_complete,
     "identity-as-declared": identity_as_declared,

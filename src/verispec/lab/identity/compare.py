@@ -52,12 +52,11 @@ def _binary(target: Target, process: ObservedProcess, identity: Identity) -> Ite
 
 
 def _programs(process: ObservedProcess) -> set[Path]:
-    """What may be called the binary: the script, or the program when it interprets none, links resolved. A Python
-    started as ``python -m`` is named by its own path, before links."""
-    if process.script is not None:
-        return {process.script.resolve()}
+    """What may be called the binary, links resolved: a script, or the program itself. An interpreter that was declared
+    is told what to run by its arguments, which are compared too."""
     named = resolve_program(process.arguments[0]) if process.arguments else None
-    return {process.program.resolve(), *([named] if named else [])}
+    found = [process.program, process.script, named]
+    return {path.resolve() for path in found if path is not None}
 
 
 def _arguments(target: Target, server: ServerProcess, process: ObservedProcess) -> Iterator[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from verispec.lab.home import VARIABLE
+from verispec.lab.launch.server import LANE_VARIABLE
 
 MATTERING = re.compile(
     r"^(VERISPEC|GGML|LLAMA|VLLM|SGL|SGLANG|OLLAMA|TORCH|PYTORCH|TRITON|XLA|HF|TRANSFORMERS|TOKENIZERS|RAY|CUDA|CUBLAS"
@@ -26,7 +27,9 @@ def recorded_variables(environment: Mapping[str, str], declared: Iterable[str]) 
     """Every variable that was declared or could matter; of what looks like a secret its digest."""
     names = set(declared) | {name for name in environment if MATTERING.match(name) or name in ALSO}
     return {
-        name: _shown(name, environment[name]) for name in sorted(names - {VARIABLE}) if name in environment
+        name: _shown(name, environment[name])
+        for name in sorted(names - {VARIABLE, LANE_VARIABLE})
+        if name in environment
     }
 
 

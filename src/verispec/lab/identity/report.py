@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import httpx
-
+from verispec.lab.client.fetch import fetch
 from verispec.lab.targets.profile import Profile
 from verispec.lab.targets.source import Source, look_up
 
@@ -42,18 +41,15 @@ class ServerReport:
         text = self._get(self._profile.metrics) if self._profile.metrics else None
         return parse_samples(text or "")
 
-    def value(self, source: Source | None, name: str = "", value: str = "") -> Any:
-        """What ``source`` says; ``{name}`` and ``{value}`` in its path are filled in. None when it says nothing."""
+    def value(self, source: Source | None) -> Any:
+        """What ``source`` says; None when it says nothing."""
         if source is None:
             return None
-        path = source.path.replace("{name}", name).replace("{value}", value)
         if source.place == "options":
-            return look_up(self.options, path)
+            return look_up(self.options, source.path)
         if source.place == "log":
-            return self._in_log(path)
-        if source.place == "command":
-            return self._printed(path)
-        return None
+            return self._in_log(source.path)
+        return self._printed(source.path) if source.place == "command" else None
 
     def _in_log(self, pattern: str) -> str | None:
         """The first group where ``pattern`` matches for the last time; the whole match without a group."""
@@ -79,11 +75,7 @@ class ServerReport:
         return (done.stdout + done.stderr).strip() or None
 
     def _get(self, path: str | None) -> str | None:
-        try:
-            response = httpx.get(f"{self._url}{path}", timeout=SECONDS, trust_env=False)
-        except httpx.HTTPError:
-            return None
-        return response.text if response.is_success else None
+        return fetch(f"{self._url}{path}", SECONDS)
 
 
 def parse_samples(text: str) -> dict[str, float]:

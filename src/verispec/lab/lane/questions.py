@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
-
+from verispec.lab.client.fetch import fetch
 from verispec.lab.client.rows import Row, raw_row, read_counts
 from verispec.lab.client.stream import StreamClient
 from verispec.lab.faults import LaneFaultError
@@ -20,9 +20,9 @@ Progress = Callable[[int, int], None]
 def served_model(url: str, otherwise: str) -> str:
     """The name under which the server serves; the first it lists."""
     try:
-        listed = httpx.get(f"{url}/v1/models", timeout=SECONDS, trust_env=False).json()
+        listed = json.loads(fetch(f"{url}/v1/models", SECONDS) or "")
         return str(listed["data"][0]["id"])
-    except (httpx.HTTPError, ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return otherwise
 
 

@@ -15,7 +15,8 @@ from verispec.lab.targets.target import Target
 
 @dataclass(frozen=True, slots=True)
 class LaneRequest:
-    """``cap`` is the most tokens of an answer; ``order`` the lane's place within its ``block``, ``wave`` its time."""
+    """``cap`` is the most tokens of an answer; ``order`` the lane's place within its ``block``, ``wave`` its time.
+    ``shown`` are knobs that a comparison with a control has shown to be read, and how."""
 
     experiment: str
     stage: str
@@ -29,6 +30,7 @@ class LaneRequest:
     canaries: CanarySuite
     wave: int = 0
     temperature: float = 0.0
+    shown: Mapping[str, str] = field(default_factory=dict)
     lane: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
     def place(self) -> dict[str, Any]:

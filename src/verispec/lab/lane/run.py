@@ -31,8 +31,8 @@ Progress = Callable[[int, int], None]
 
 def run_lane(
     ledger: Ledger, request: LaneRequest, progress: Progress | None = None, clocks: Clocks | None = None
-) -> Record:
-    """The lane's record, which is in the ledger when this returns.
+) -> tuple[str, Record]:
+    """Digest and record of the lane, which is in the ledger when this returns.
 
     Raises DiskFullError when even that a lane failed could only be written into the reserve, and whatever interrupts it
     (Ctrl-C), after the record is written.
@@ -96,12 +96,11 @@ class LaneRun:
             finally:
                 self._keep_log(log)
 
-    def finish(self) -> Record:
+    def finish(self) -> tuple[str, Record]:
         """Derives what follows from what was seen, and writes the record."""
         record = {**self._seen, "ended": time.time()}
         record |= derived(record, self._rows)
-        self._ledger.add_at_last(record)
-        return record
+        return self._ledger.add_at_last(record), record
 
     def _ask_all(self, server: ServerProcess, load: list[float]) -> None:
         target = self._request.target
@@ -152,7 +151,7 @@ class LaneRun:
         report.read_options()
         moved = {name: value - at_start.get(name, 0.0) for name, value in report.metrics().items()}
         counts = pass_totals(self._rows) or {}
-        proofs = activations(self._request.target, report, counts, moved)
+        proofs = activations(self._request.target, report, counts, moved, self._request.shown)
         self._seen["activation"] = [one.record() for one in proofs]
 
     def _died(self, server: ServerProcess) -> bool:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 from types import TracebackType
 
 import psutil
 
+from verispec.lab.client.fetch import fetch
 from verispec.lab.faults import LaneFaultError
 from verispec.lab.launch import become
 from verispec.lab.targets.target import Target
 
+LANE_VARIABLE = "VERISPEC_LANE"
+"""Set for a server to a mark of its lane: what it starts inherits it, also what leaves its process group."""
 POLL_SECONDS = 0.02
+READY_SECONDS = 5.0
 STOP_SECONDS = 20.0
 TAIL = 300
 """Characters of the log's end that a fault quotes."""
@@ -40,8 +44,8 @@ class ServerProcess:
         self.port = free_port()
         self.command = target.command(self.host, self.port)
         self.variables = target.variables(self.host, self.port, device)
+        self._mark = uuid.uuid4().hex
         self._process: subprocess.Popen[bytes] | None = None
-        self._descendants: list[psutil.Process] = []
 
     @property
     def url(self) -> str:
@@ -85,17 +89,18 @@ class ServerProcess:
             return []
 
     def stop(self) -> None:
-        """Ends the group and every known descendant: asked first, then killed. Safe to call twice."""
+        """Ends the group: asked first, then killed, with all that left the group. Safe to call twice."""
         if self._process is None:
             return
-        known = {process.pid: process for process in [*self._descendants, *self.processes()]}
+        known = self.processes()
         self._signal_group(signal.SIGTERM)
-        _, alive = psutil.wait_procs([*known.values()], timeout=STOP_SECONDS)
+        psutil.wait_procs(known, timeout=STOP_SECONDS)
         self._signal_group(signal.SIGKILL)
-        for process in alive:
-            if process.is_running():
+        escaped = marked_processes(self._mark)
+        for process in escaped:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(alive, timeout=STOP_SECONDS)
+        psutil.wait_procs(escaped, timeout=STOP_SECONDS)
         self._process.wait()
         self._process = None
 
@@ -108,7 +113,7 @@ class ServerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **self.variables},
+                env={**os.environ, **self.variables, LANE_VARIABLE: self._mark},
                 start_new_session=True,
             )
 
@@ -119,26 +124,25 @@ class ServerProcess:
             if self.exit_status() is not None:
                 status = self.exit_status()
                 raise LaneFaultError("server-crashed-at-start", f"exit status {status}: {self.log_tail()}")
-            if self._answers(ready.path):
-                self._descendants = self.processes()[1:]
+            if fetch(f"{self.url}{ready.path}", READY_SECONDS) is not None:
                 return
             time.sleep(POLL_SECONDS)
         raise LaneFaultError("server-not-ready", f"not after {ready.seconds:g} s: {self.log_tail()}")
-
-    def _answers(self, path: str) -> bool:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=5)
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):  # not listening yet, or still loading
-            return False
-        finally:
-            connection.close()
 
     def _signal_group(self, number: signal.Signals) -> None:
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError):  # all of it is gone
             os.killpg(self._process.pid, number)
+
+
+def marked_processes(mark: str) -> list[psutil.Process]:
+    """Every process that carries a lane's mark in its environment, wherever it has gone."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(LANE_VARIABLE) == mark:
+                found.append(process)
+    return found
 
 
 def free_port() -> int:

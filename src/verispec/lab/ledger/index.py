@@ -99,6 +99,12 @@ class Index:
         """Digests of an experiment's records of one kind, in order."""
         return self._digests("experiment = ?", (experiment,), kind)
 
+    def lanes(self, arm: str, suite: str) -> list[str]:
+        """Digests of all lanes of an arm that were asked ``suite``, in order."""
+        return self._digests(
+            "arm = ? AND words LIKE '%' || ? || '%'", (arm, json.dumps(suite).lower()), "lane"
+        )
+
     def all(self, kind: str) -> list[str]:
         """Digests of all records of one kind, in order."""
         return self._digests("1", (), kind)

@@ -85,8 +85,10 @@ def _probes(entries: Any, where: str) -> tuple[ActivationProbe, ...]:
             values["source"] = Source.parse(values["source"])
         values["counters"] = tuple(values.get("counters", ()))
         probe = _build(ActivationProbe, values, f"{where}: activation")
-        if not (probe.source or probe.counters or probe.waived):
-            raise OptionError(f"{where}: activation of {probe.knob}: expected source, counters or waived")
+        if not (probe.source or probe.counters or probe.differs or probe.waived):
+            raise OptionError(
+                f"{where}: activation of {probe.knob}: expected source, counters, differs or waived, found none"
+            )
         probes.append(probe)
     return tuple(probes)
 

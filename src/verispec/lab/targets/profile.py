@@ -29,7 +29,8 @@ class ActivationProbe:
     ``knob`` is a flag or the name of an environment variable, with wildcards. ``source`` is where its value must come
     back; in its path ``{name}`` stands for the flag without leading dashes and with underscores, ``{value}`` for what
     was given. ``equals`` is what must come back when that is not the value itself. ``counters`` are names of
-    ``PASS_COUNTS`` or of metrics that must move during the lane. ``when`` restricts the probe to one value.
+    ``PASS_COUNTS`` or of metrics that must move during the lane. ``differs``: the counts of its rows must not be those
+    of a control without it, which the smoke stage of an experiment compares. ``when`` restricts the probe to one value.
     ``waived`` says why there is no proof; it is recorded, and a candidate with it cannot be promoted.
     """
 
@@ -37,6 +38,7 @@ class ActivationProbe:
     source: Source | None = None
     equals: Any = None
     counters: tuple[str, ...] = ()
+    differs: bool = False
     when: str | None = None
     waived: str = ""
 

@@ -32,6 +32,10 @@ class Source:
             raise OptionError(f"source: expected one of {', '.join(PLACES)} before a colon, found {text!r}")
         return cls(place, path)
 
+    def filled(self, name: str, value: str) -> Source:
+        """With ``{name}`` and ``{value}`` in its path replaced."""
+        return Source(self.place, self.path.replace("{name}", name).replace("{value}", value))
+
     def __str__(self) -> str:
         return f"{self.place}:{self.path}"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from verispec.lab.targets.profile import Profile
+from verispec.lab.targets.profile import ActivationProbe, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,10 @@ class Target:
         yield from _flags(self.arguments)
         for name, value in sorted(self.environment.items()):
             yield Knob(name, value, "environment")
+
+    def probe(self, knob: Knob) -> ActivationProbe | None:
+        """How ``knob`` proves that something reads it: the target's own probes come before the profile's."""
+        return next((one for one in self.profile.activation if one.is_for(knob.name, knob.value)), None)
 
     def record(self) -> dict[str, Any]:
         """All of it as JSON, for the ledger."""

@@ -1,0 +1,26 @@
+"""Whoever watches an experiment: told what begins, what is over, and what was decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from verispec.lab.decision import Decision
+
+
+class Observer:
+    """Watches in silence; commands override what they show."""
+
+    def stage(self, name: str, lanes: int) -> None:
+        """A stage begins that runs at most so many lanes."""
+
+    def lane(self, arm: str, device: str) -> None:
+        """A lane begins."""
+
+    def prompts(self, arm: str, done: int, total: int) -> None:
+        """A lane has answered so many of its prompts."""
+
+    def measured(self, record: dict[str, Any]) -> None:
+        """A lane is over."""
+
+    def decided(self, stage: str, arm: str, decision: Decision) -> None:
+        """What an arm's lanes say so far."""

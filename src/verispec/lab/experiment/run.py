@@ -1,0 +1,209 @@
+"""From an experiment's description to a verdict on each candidate, everything on the way written down."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from verispec.lab.decision import Decision, DecisionPlan, PromotionEvidence, Verdict, decide, promote
+from verispec.lab.decision.decide import invalid
+from verispec.lab.experiment.bank import own_bank, plan_with_bank
+from verispec.lab.experiment.decisions import DecisionInput, decision_record, promotion_evidence
+from verispec.lab.experiment.measured import MeasuredLane, StageLanes
+from verispec.lab.experiment.observer import Observer
+from verispec.lab.experiment.smoke import shown_by_difference, smoke_suite, smoke_verdict
+from verispec.lab.experiment.spec import CONTROL, Experiment
+from verispec.lab.experiment.stage import StageRunner
+from verispec.lab.ledger.ledger import Ledger
+
+Record = dict[str, Any]
+SETTLED = (Verdict.REGRESSION, Verdict.NO_DIFFERENCE)
+
+
+def run_experiment(ledger: Ledger, experiment: Experiment, observer: Observer | None = None) -> Record:
+    """The record of a finished experiment, which is in the ledger. Raises DiskFullError and what interrupts it."""
+    ledger.adopt()
+    return ExperimentRun(ledger, experiment, observer or Observer()).run()
+
+
+class ExperimentRun:
+    """One experiment while it runs. Lanes of one stage are never mixed with those of another."""
+
+    def __init__(self, ledger: Ledger, experiment: Experiment, observer: Observer) -> None:
+        self._ledger = ledger
+        self._experiment = experiment
+        self._observer = observer
+        self._number = uuid.uuid4().hex[:10]
+        self._runner = StageRunner(ledger, experiment, self._number, observer)
+        self._banks = {cap: own_bank(ledger, experiment, cap) for cap in self._caps()}
+        self._verdicts: dict[str, Decision] = {}
+        self._decisions: list[str] = []
+        self._selected_on: set[str] = set()
+
+    def run(self) -> Record:
+        """All stages, and the record of what they came to."""
+        facts = {"experiment": self._number, **self._experiment.record(), "began": time.time()}
+        self._ledger.add({"kind": "experiment-begun", **facts})
+        going = self._screen(self._smoke())
+        confirmed = self._confirm(going)
+        if confirmed is not None:
+            self._repeat(confirmed)
+        record = {
+            "kind": "experiment",
+            **facts,
+            "ended": time.time(),
+            "decisions": self._decisions,
+            "verdicts": {arm: decision.as_dict() for arm, decision in self._verdicts.items()},
+            "verdict": "; ".join(f"{arm}: {decision.text}" for arm, decision in self._verdicts.items()),
+        }
+        self._ledger.add(record)
+        return record
+
+    def _smoke(self) -> list[str]:
+        """The candidates that may be measured; none when the control may not."""
+        experiment = self._experiment
+        suite = smoke_suite(experiment.suite, experiment.stages.smoke_prompts)
+        lanes: dict[str, MeasuredLane] = {}
+        verdicts: dict[str, Decision] = {}
+        for order, (arm, target) in enumerate(experiment.arms.items()):
+            lane = self._runner.run_one("smoke", arm, target, suite, experiment.stages.screen_cap, order)
+            lanes[arm] = lane
+            verdict = smoke_verdict(lane)
+            if verdict is not None and arm == CONTROL:
+                reasons = [f"the control: {reason}" for reason in verdict.reasons]
+                verdicts = {candidate: invalid(reasons) for candidate in experiment.candidates}
+                break
+            if verdict is not None:
+                verdicts[arm] = verdict
+        sound = {arm: lane for arm, lane in lanes.items() if arm not in verdicts}
+        if CONTROL in sound and CONTROL in lanes and len(lanes) == len(experiment.arms):
+            self._runner.shown, inert = shown_by_difference(experiment, sound)
+            verdicts |= inert
+        measured = StageLanes(list(lanes.values()))
+        for arm, decision in verdicts.items():
+            self._settle("smoke", arm, decision, measured, experiment.plan)
+        return [arm for arm in experiment.candidates if arm not in verdicts]
+
+    def _screen(self, going: Sequence[str]) -> list[str]:
+        """The candidates that go on: those that nothing speaks against, the best first."""
+        stages = self._experiment.stages
+        if not going or not stages.screen:
+            return list(going)
+        lanes, decisions = self._stage("screen", going, stages.screen, stages.screen_cap)
+        self._selected_on = {lane.record["lane"] for lane in lanes.lanes}
+        refused = (*SETTLED, Verdict.INVALID)
+        alive = [arm for arm in going if decisions[arm].verdict not in refused]
+        alive.sort(key=lambda arm: -(decisions[arm].effect or 0.0))
+        return alive[: stages.kept]
+
+    def _confirm(self, going: Sequence[str]) -> StageLanes | None:
+        stages = self._experiment.stages
+        if not going or not stages.confirmation:
+            return None
+        lanes, _ = self._stage("confirmation", going, stages.confirmation, stages.confirmation_cap)
+        return lanes
+
+    def _repeat(self, confirmed: StageLanes) -> None:
+        """Fresh servers once more, for those whose gain is above the margin; then the question of promotion."""
+        stages = self._experiment.stages
+        going = [
+            arm for arm, decision in self._verdicts.items() if self._gained(decision) and confirmed.of(arm)
+        ]
+        if not going or not stages.repeat:
+            return
+        judged = len({lane.record["arm"] for lane in confirmed.lanes}) - 1
+        repeated, _ = self._stage("repeat", going, stages.repeat, stages.confirmation_cap)
+        reference = confirmed.valid(CONTROL)
+        if self._experiment.reference is not None:
+            suite, cap = self._experiment.suite, stages.confirmation_cap
+            lane = self._runner.run_one("reference", "reference", self._experiment.reference, suite, cap)
+            reference = [lane] if lane.valid else []
+        for arm in going:
+            evidence = promotion_evidence(
+                self._experiment.arms[arm].profile,
+                [*confirmed.valid(CONTROL), *confirmed.valid(arm)],
+                [*confirmed.valid(arm), *repeated.valid(arm)],
+                repeated.valid(arm),
+                reference,
+                frozenset(self._selected_on),
+            )
+            self._promote(arm, confirmed, evidence, self._plan(stages.confirmation_cap, judged))
+
+    def _promote(
+        self, arm: str, confirmed: StageLanes, evidence: PromotionEvidence, plan: DecisionPlan
+    ) -> None:
+        metric = self._experiment.metric
+        decision = promote(confirmed.values(CONTROL, metric), confirmed.values(arm, metric), plan, evidence)
+        self._settle("promotion", arm, decision, confirmed, plan, evidence)
+
+    def _stage(
+        self, stage: str, going: Sequence[str], rounds: int, cap: int
+    ) -> tuple[StageLanes, dict[str, Decision]]:
+        """The lanes of a stage and what they say of each candidate. A repeat runs all its rounds, whatever they say."""
+        plan = self._plan(cap, len(going))
+
+        def enough(lanes: StageLanes) -> bool:
+            decisions = self._judge(going, lanes, plan)
+            for arm, decision in decisions.items():
+                self._observer.decided(stage, arm, decision)
+            return stage != "repeat" and all(
+                self._is_settled(stage, arm, lanes, decision) for arm, decision in decisions.items()
+            )
+
+        suite = self._experiment.suite
+        lanes = self._runner.run(stage, [CONTROL, *going], rounds, suite, cap, enough)
+        decisions = self._judge(going, lanes, plan)
+        for arm, decision in decisions.items():
+            self._settle(stage, arm, decision, lanes, plan)
+        return lanes, decisions
+
+    def _judge(self, going: Sequence[str], lanes: StageLanes, plan: DecisionPlan) -> dict[str, Decision]:
+        """What the lanes say of each candidate; of one whose lanes, or the control's, fail too often, that they do."""
+        metric = self._experiment.metric
+        decisions = {}
+        for arm in going:
+            complaints = self._given_up(arm, lanes)
+            if complaints:
+                decisions[arm] = invalid(complaints)
+            else:
+                decisions[arm] = decide(lanes.values(CONTROL, metric), lanes.values(arm, metric), plan)
+        return decisions
+
+    def _given_up(self, arm: str, lanes: StageLanes) -> list[str]:
+        allowed = self._experiment.stages.invalid_lanes
+        bad = [one for one in (CONTROL, arm) if len(lanes.of(one)) - len(lanes.valid(one)) > allowed]
+        return [reason for one in bad for reason in lanes.complaints(one)]
+
+    def _is_settled(self, stage: str, arm: str, lanes: StageLanes, decision: Decision) -> bool:
+        """Whether more lanes could not change what happens next. An improvement goes on to the margin."""
+        if decision.verdict in SETTLED or self._given_up(arm, lanes):
+            return True
+        return stage == "confirmation" and self._gained(decision)
+
+    def _gained(self, decision: Decision) -> bool:
+        low, _ = decision.interval
+        return decision.verdict is Verdict.IMPROVEMENT and low > self._experiment.plan.log_margin
+
+    def _settle(
+        self,
+        stage: str,
+        arm: str,
+        decision: Decision,
+        lanes: StageLanes,
+        plan: DecisionPlan,
+        evidence: PromotionEvidence | None = None,
+    ) -> None:
+        """Writes a decision down; the last one of a candidate is its verdict, but a repeat alone decides nothing."""
+        given = DecisionInput(self._number, stage, arm, self._experiment.metric, plan, evidence)
+        self._decisions.append(self._ledger.add(decision_record(given, decision, lanes)))
+        if stage != "repeat":
+            self._verdicts[arm] = decision
+        self._observer.decided(stage, arm, decision)
+
+    def _plan(self, cap: int, searched: int) -> DecisionPlan:
+        return plan_with_bank(self._experiment.plan, self._banks[cap], searched)
+
+    def _caps(self) -> set[int]:
+        return {self._experiment.stages.screen_cap, self._experiment.stages.confirmation_cap}

@@ -1,0 +1,60 @@
+"""The smoke stage: does each arm start, pass the gate on a few prompts, and differ from the control where it must?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from verispec.bench.suites import Suite
+from verispec.lab.decision import Decision
+from verispec.lab.decision.decide import invalid
+from verispec.lab.experiment.measured import MeasuredLane
+from verispec.lab.experiment.spec import CONTROL, Experiment
+from verispec.lab.targets.target import Target
+
+CRASHES = ("server-crashed-at-start", "server-died")
+
+
+def smoke_suite(suite: Suite, prompts: int) -> Suite:
+    """The first few prompts, as a suite of another name: its lanes can never pass for those of the whole."""
+    return Suite(f"{suite.name}:smoke", suite.version, suite.max_tokens, suite.prompts[:prompts])
+
+
+def smoke_verdict(lane: MeasuredLane) -> Decision | None:
+    """None for an arm that may go on. A crash is a verdict."""
+    crashed = [one for one in lane.record["faults"] if one["name"] in CRASHES]
+    if crashed:
+        return invalid([f"crashed: {one['name']}: {one['detail']}" for one in crashed])
+    return None if lane.valid else invalid(lane.reasons)
+
+
+def shown_by_difference(
+    experiment: Experiment, lanes: Mapping[str, MeasuredLane]
+) -> tuple[dict[str, dict[str, str]], dict[str, Decision]]:
+    """What the arms' counts show about knobs that must make a difference: proofs by arm, and verdicts on the inert."""
+    shown: dict[str, dict[str, str]] = {}
+    inert: dict[str, Decision] = {}
+    control = experiment.arms[CONTROL]
+    for arm in experiment.arms:
+        knobs = _must_differ(experiment.arms[arm])
+        if arm == CONTROL or not knobs or arm not in lanes:
+            continue
+        if _counts(lanes[arm]) == _counts(lanes[CONTROL]):
+            names = ", ".join(sorted(knobs))
+            reason = f"knobs-read: {names} is unread (the counts of every prompt are those of the control)"
+            inert[arm] = invalid([reason])
+        else:
+            proof = "the counts are not those of the control"
+            shown[arm] = dict.fromkeys(knobs, proof)
+    own = _must_differ(control)
+    if own:
+        shown[CONTROL] = dict.fromkeys(own, "compared with each candidate")
+    return shown, inert
+
+
+def _must_differ(target: Target) -> set[str]:
+    return {knob.name for knob in target.knobs() if (probe := target.probe(knob)) and probe.differs}
+
+
+def _counts(lane: MeasuredLane) -> list[object]:
+    names = ("passes", "drafted", "accepted")
+    return [[(row.get("counts") or {}).get(name) for name in names] for row in lane.rows]

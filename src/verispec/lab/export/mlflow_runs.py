@@ -1,0 +1,66 @@
+"""Lanes as MLflow runs, where MLflow is installed; into a tracking store of the user's choice."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from verispec.errors import UnsupportedError
+from verispec.lab.export.tables import lane_lines
+from verispec.lab.ledger.ledger import Ledger
+
+PARAMETERS = (
+    "stage",
+    "arm",
+    "block",
+    "device",
+    "engine",
+    "version",
+    "model",
+    "arguments",
+    "suite",
+    "max_tokens",
+)
+LONGEST = 500
+"""Characters of a parameter that every MLflow store takes."""
+
+
+def runs(ledger: Ledger, experiment: str | None = None) -> Iterator[dict[str, Any]]:
+    """What each run would hold: name, parameters, metrics, tags."""
+    for line in lane_lines(ledger, experiment):
+        yield {
+            "experiment": line["experiment"],
+            "name": line["lane"],
+            "parameters": {name: str(line[name])[:LONGEST] for name in PARAMETERS},
+            "metrics": {
+                name: float(value)
+                for name, value in line.items()
+                if isinstance(value, int | float) and not isinstance(value, bool) and name not in PARAMETERS
+            },
+            "tags": {"valid": str(line["valid"]), "failed_rules": line["failed_rules"]},
+        }
+
+
+def write_runs(ledger: Ledger, tracking: str, experiment: str | None = None) -> int:
+    """Logs every lane as a run in the store at the address ``tracking``, and gives how many."""
+    try:
+        mlflow = importlib.import_module("mlflow")
+    except ImportError as error:
+        raise UnsupportedError(
+            "needs-mlflow", "export to MLflow: it is not installed", "pip install mlflow"
+        ) from error
+    mlflow.set_tracking_uri(tracking)
+    count = 0
+    for run in runs(ledger, experiment):
+        mlflow.set_experiment(f"verispec lab {run['experiment']}")
+        with mlflow.start_run(run_name=run["name"]):
+            _log(mlflow, run)
+        count += 1
+    return count
+
+
+def _log(mlflow: Any, run: Mapping[str, Any]) -> None:
+    mlflow.log_params(run["parameters"])
+    mlflow.log_metrics(run["metrics"])
+    mlflow.set_tags(run["tags"])
