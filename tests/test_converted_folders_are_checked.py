@@ -11,6 +11,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as LibraryTokenizer
 
 from small_vocabularies import sentencepiece
+from tiny_llama import VOCABULARY
 from tiny_published import Published, tokenizer, write_published, write_tensors
 from verispec.artifacts.convert import convert
 from verispec.artifacts.model_file import open_model_file
@@ -182,3 +183,19 @@ def test_a_sentencepiece_vocabulary_is_described_by_scores(prefix: bool, tmp_pat
     assert ours.eos_ids == {known.token_to_id("</s>")}
     for text in ("hello hell ababa", "a  b\n\nhello Ω", "aba ba ab", "ll"):
         assert ours.encode(text, add_bos=False) == known.encode(text, add_special_tokens=False).ids
+
+
+def test_an_added_token_without_a_row_is_left_out(tmp_path: Path) -> None:
+    write_published(tmp_path, MODEL)
+    known = tokenizer()
+    known.add_special_tokens(["<image>"])
+    known.save(str(tmp_path / "tokenizer.json"))
+    with open_model_file(tmp_path) as folder:
+        assert len(folder.metadata["tokenizer.ggml.tokens"]) == VOCABULARY
+        assert "<image>" not in folder.metadata["tokenizer.ggml.tokens"]
+
+
+def test_a_vocabulary_that_the_model_has_no_rows_for(tmp_path: Path) -> None:
+    write_published(tmp_path / "published", MODEL)
+    change_config(tmp_path / "published", vocab_size=200)
+    assert "expected 200 tokens, the rows of the model, found 288" in str(refusal(tmp_path / "published"))

@@ -38,6 +38,16 @@ SHIFTED_NORMS = ("gemma3", *HYBRIDS)
 ROTARY_SECTIONS = [11, 11, 10, 0]
 """Of Qwen3.5 where its file is silent."""
 PARTIAL_ROTARY = 0.25
+GEMMA3_DEFAULTS = {
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "vocab_size": 262208,
+    "max_position_embeddings": 131072,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "tie_word_embeddings": True,
+}
+"""Of published Gemma 3 files, which leave out what transformers takes for granted."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,8 @@ class PublishedConfig:
             )
         inner = whole.get("text_config")
         values = {**whole, **inner} if isinstance(inner, dict) else whole
+        if ARCHITECTURES[kind] == "gemma3":
+            values = {**GEMMA3_DEFAULTS, **values}
         config = cls(path, ARCHITECTURES[kind], values)
         config.check_representable()
         return config
@@ -103,8 +115,8 @@ class PublishedConfig:
 
     @property
     def tied(self) -> bool:
-        """Whether the output matrix is the embedding. Gemma's are, where the file is silent."""
-        return bool(self.values.get("tie_word_embeddings", self.architecture == "gemma3"))
+        """Whether the output matrix is the embedding."""
+        return bool(self.values.get("tie_word_embeddings", False))
 
     @property
     def prediction_layers(self) -> int | None:
@@ -143,10 +155,10 @@ class PublishedConfig:
 
     def check_representable(self) -> None:
         """Raises ArtifactError for a setting that the family's GGUF files have no way to say."""
-        activation = self.values.get("hidden_act") or self.values.get("hidden_activation") or "silu"
+        name = "hidden_activation" if self.architecture == "gemma3" else "hidden_act"
         expected = ("gelu_pytorch_tanh",) if self.architecture == "gemma3" else ("silu", "swish")
-        if activation not in expected and not (self.architecture == "gemma3" and activation == "silu"):
-            raise self.refuse("hidden_act", " or ".join(expected), activation)
+        if self.values.get(name, expected[0]) not in expected:
+            raise self.refuse(name, " or ".join(expected), self.values[name])
         if self.architecture in HYBRIDS and self.values.get("attention_bias"):
             raise self.refuse("attention_bias", "false", True)
         if self.architecture in ("qwen2", "qwen3") and self.values.get("use_sliding_window"):
@@ -160,10 +172,9 @@ class PublishedConfig:
 
 def metadata(config: PublishedConfig, prediction_layers: int) -> dict[str, MetadataValue]:
     """Every key below ``<architecture>.``, and ``general.architecture``; ``prediction_layers`` are those present."""
-    context = 131072 if config.architecture == "gemma3" else None
     keys: dict[str, MetadataValue] = {
         "block_count": config.layers + prediction_layers,
-        "context_length": config.integer("max_position_embeddings", context),
+        "context_length": config.integer("max_position_embeddings"),
         "embedding_length": config.integer("hidden_size"),
         "attention.head_count": config.heads,
         "attention.head_count_kv": config.kv_heads,

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from verispec.artifacts.gguf_header import MetadataValue
 from verispec.artifacts.json_file import read_json_object
-from verispec.errors import UnsupportedError
+from verispec.errors import ArtifactError, UnsupportedError
 from verispec.text import published_files
 from verispec.text.chat_template import KEY as TEMPLATE
 from verispec.text.pre_tokenizers import GPT2_WORDS, RULES
@@ -48,6 +48,7 @@ def tokenizer_metadata(folder: Path, vocabulary: int) -> dict[str, MetadataValue
     published = read_json_object(path)
     kind = published_files.check_kind(path, published, (BYTE_LEVEL, SENTENCEPIECE))
     facts = published_files.published_metadata(folder, published, vocabulary)
+    drop_tokens_without_rows(path, facts, vocabulary)
     tokens, types = facts[PREFIX + "tokens"], facts[PREFIX + "token_type"]
     facts[PREFIX + "token_type"] = [
         CONTROL if type_ == USER_DEFINED and LOOKS_SPECIAL.fullmatch(text) else type_
@@ -61,6 +62,20 @@ def tokenizer_metadata(folder: Path, vocabulary: int) -> dict[str, MetadataValue
     if kind == BYTE_LEVEL:
         candidates = ({**facts, PREFIX + "pre": name} for name in pre_tokenizer_names(published))
     return first_that_agrees(path, published, candidates)
+
+
+def drop_tokens_without_rows(path: Path, facts: dict[str, Any], vocabulary: int) -> None:
+    """Takes out added tokens behind the model's last row, such as Gemma's image token in its text models.
+
+    Raises ArtifactError when one of them is an ordinary token.
+    """
+    types = facts[PREFIX + "token_type"]
+    if set(types[vocabulary:]) - {CONTROL, USER_DEFINED}:
+        raise ArtifactError(
+            path, "vocabulary", f"{vocabulary} tokens, the rows of the model", str(len(types))
+        )
+    for key in ("tokens", "token_type"):
+        facts[PREFIX + key] = facts[PREFIX + key][:vocabulary]
 
 
 def first_that_agrees(
