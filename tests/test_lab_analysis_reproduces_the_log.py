@@ -65,6 +65,14 @@ def test_controls_ran_mostly_on_one_device(report: LogReport) -> None:
     assert report.controls.p_value < 1e-9
 
 
+def test_devices_have_a_pace_of_their_own(report: LogReport) -> None:
+    """gpu0, where the controls ran, is among the faster ones: by itself not proof, and enough to fool a comparison."""
+    offsets = report.devices.offsets
+    assert sum(offsets.values()) == pytest.approx(0, abs=1e-9)
+    assert offsets["gpu0"] - offsets["gpu3"] == pytest.approx(1.48, abs=0.01)
+    assert 0.05 < report.devices.p < 0.3
+
+
 def test_comparisons_show_losses_and_no_gain(report: LogReport) -> None:
     compared = report.comparisons
     assert len(compared.entries) == 101
@@ -131,6 +139,9 @@ def test_every_row_is_read_and_written_back_whole(log: ImportedLog, tmp_path: Pa
         ("", "found none named"),
         (LOG.read_text().replace("93.7177", "fast", 1), "row 2, column median_1_100.*'fast'"),
         (LOG.read_text().replace("93.7177", "-1", 1), "row 2"),
+        (LOG.read_text().replace("93.7177", "inf", 1), "row 2"),
+        (LOG.read_text().replace(",114,,0,", ",114,,", 1), "row 2"),
+        (LOG.read_text().replace(",114,,0,", ",114,,x,", 1), "row 2, column gpu"),
     ],
 )
 def test_a_file_that_is_not_the_log_is_refused_by_row_and_column(

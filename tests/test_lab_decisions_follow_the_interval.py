@@ -10,8 +10,9 @@ import pytest
 
 from paired_lanes import lane, lane_pairs
 from verispec.errors import OptionError
-from verispec.lab.decision import DecisionPlan, Verdict, decide
+from verispec.lab.decision import DecisionPlan, Verdict, balanced_order, decide
 from verispec.lab.decision.verdict import verdict_of
+from verispec.lab.evidence_rows import LaneValues
 from verispec.lab.statistics.evidence import LaneNoise
 
 PLAN = DecisionPlan()
@@ -95,7 +96,7 @@ def test_only_prompts_that_all_lanes_answered_are_compared() -> None:
     control, candidate = lane_pairs(6, 0.05, 0.01)
     short = replace(candidate[0], values=candidate[0].values[:9])
     decision = decide(control, [short, *candidate[1:]], PLAN)
-    assert decision.prompts == 9
+    assert len(decision.prompt_effects) == 9
     assert decision.effect == pytest.approx(decide(control, candidate, PLAN).effect, abs=1e-9)
     assert any("9 of 12 prompts" in reason for reason in decision.reasons)
 
@@ -147,3 +148,28 @@ def test_a_decision_is_written_in_percent() -> None:
     assert record["interval_percent"][0] < record["effect_percent"] < record["interval_percent"][1]
     assert record["interval_level"] == 0.95
     assert record["bootstrap_percent"][0] < record["effect_percent"]
+
+
+def test_arms_on_different_devices_or_always_in_one_order_are_said_to_be_confounded() -> None:
+    control, candidate = lane_pairs(6, 0.05, 0.01)
+    elsewhere = [replace(one, device="gpu1") for one in candidate]
+    assert any(reason.startswith("device and arm") for reason in decide(control, elsewhere, PLAN).reasons)
+    later = [replace(one, order=1) for one in candidate]
+    assert any("control ran first in all 6" in reason for reason in decide(control, later, PLAN).reasons)
+    planned = balanced_order(["control", "candidate"], ["gpu0", "gpu1"], 3)
+    lanes: dict[str, list[LaneValues]] = {"control": [], "candidate": []}
+    for place, one in enumerate(planned):
+        made = lane(one.arm, one.block, np.array([4.0 + 0.01 * place]), f"{place}")
+        lanes[one.arm].append(replace(made, device=one.device, order=one.order))
+    assert not any("confounded" in reason for reason in decide(*lanes.values(), PLAN).reasons)
+
+
+def test_each_prompt_s_own_change_is_told() -> None:
+    control, candidate = lane_pairs(4, 0.05)
+    values = (
+        replace(candidate[0].values[0], value=candidate[0].values[0].value * math.exp(0.4)),
+        *candidate[0].values[1:],
+    )
+    effects = decide(control, [replace(candidate[0], values=values), *candidate[1:]], PLAN).prompt_effects
+    assert effects["p0"] == pytest.approx(0.15)
+    assert effects["p5"] == pytest.approx(0.05)

@@ -28,6 +28,7 @@ def test_all_of_them_together_promote() -> None:
         "effect above the margin",
         "no loss in p10",
         "two fresh servers with identical tokens",
+        "balanced over devices and time",
         "the whole suite",
     ]
 
@@ -119,3 +120,10 @@ def test_too_few_classes_are_not_the_suite() -> None:
 def test_no_lanes_no_promotion() -> None:
     decision = promote([], [], PLAN, PROOF)
     assert decision.verdict is Verdict.INVALID
+
+
+def test_lanes_that_confound_arm_and_device_are_not_promoted() -> None:
+    control, candidate = lane_pairs(16, 0.05, 0.01)
+    elsewhere = [replace(one, device="gpu1") for one in candidate]
+    decision = promote(control, elsewhere, PLAN, PROOF)
+    assert open_requirements(decision) == {"balanced over devices and time": Status.FAILED}

@@ -14,7 +14,7 @@ from verispec.errors import OptionError
 from verispec.lab.evidence_rows import LaneValues, PromptValue
 from verispec.lab.statistics.block_effects import block_effects, shared_prompts
 from verispec.lab.statistics.blocked_bootstrap import bootstrap_interval
-from verispec.lab.statistics.equal_variances import equal_variances_p
+from verispec.lab.statistics.equal_variances import vary_alike
 from verispec.lab.statistics.evidence import LaneNoise, combine
 from verispec.lab.statistics.fixed_size import (
     lanes_per_arm,
@@ -119,10 +119,13 @@ def test_batches_of_identical_lanes_are_compared_as_in_any_textbook() -> None:
 
 
 def test_different_noise_is_noticed() -> None:
-    assert equal_variances_p(1.0, 10, 1.1, 10) > 0.5
-    assert equal_variances_p(9.0, 10, 1.0, 40) < 1e-6
-    assert equal_variances_p(0.01, 10, 1.0, 40) < 1e-3
-    assert equal_variances_p(0.0, 0, 1.0, 40) == 1.0
+    """The F test against scipy's distribution, for single numbers and for a row of looks."""
+    for squares, degrees in ((1.1, 10), (9.0, 10), (0.01, 10), (2.0, 3), (0.2, 40)):
+        ratio = squares / degrees / (1.0 / 40)
+        below = stats.f.cdf(ratio, degrees, 40)
+        assert vary_alike(squares, degrees, 1.0, 40, 0.01) == (2 * min(below, 1 - below) >= 0.01)
+    looks = vary_alike(np.array([[0.0, 0.02, 9.0], [0.0, 9.0, 0.05]]), np.arange(3), 1.0, 40, 0.01)
+    assert looks.tolist() == [[True, True, False], [True, False, True]]
 
 
 def test_variance_components_find_what_was_planted() -> None:

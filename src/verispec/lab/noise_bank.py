@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -103,10 +104,19 @@ def _bank(entry: Any, path: Path) -> NoiseBank:
             source=str(entry["source"]),
             stage=str(entry["stage"]),
             metric=str(entry["metric"]),
-            batches=tuple(tuple(float(one) for one in batch) for batch in entry["batches"]),
+            batches=_batches(entry["batches"]),
             effects=tuple(float(one) for one in entry["effects"]),
             standard_errors=tuple(float(one) for one in entry["standard_errors"]),
             components=None if entry.get("components") is None else VarianceComponents(**entry["components"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise OptionError(f"{path}: expected a whole bank, found one with a fault at {error}") from error
+
+
+def _batches(entries: Any) -> tuple[tuple[float, ...], ...]:
+    batches = tuple(tuple(float(one) for one in batch) for batch in entries)
+    if not batches or any(
+        len(batch) < 2 or not all(0 < one < math.inf for one in batch) for batch in batches
+    ):
+        raise ValueError("batches, which need two rates above zero or more each")
+    return batches

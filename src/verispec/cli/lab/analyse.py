@@ -83,6 +83,9 @@ def _print_noise(facts: dict[str, Any]) -> None:
     )
     lanes = ", ".join(f"{effect} {count}" for effect, count in facts["lanes_per_arm_fixed_size"].items())
     typer.echo(f"\nLanes per arm for 80% power at 5%, looked at once: {lanes}")
+    devices = facts["devices"]
+    paces = ", ".join(f"{name} {pace:+.2f}" for name, pace in devices["offsets"].items())
+    typer.echo(f"Devices, identical lanes: {paces} (p = {devices['p']:.2f})")
     for one in facts["luck"]:
         typer.echo(
             f"P(lane >= {one['threshold']:g}) = {100 * one['one_lane']:.1f}%, "
@@ -97,6 +100,9 @@ def _print_comparisons(facts: dict[str, Any]) -> None:
         f"{most} of {controls['total']} controls ran on {device} (p = {controls['p_value']:.1g}): "
         "device and arm are confounded where the controls are"
     )
+    if not compared["count"]:
+        typer.echo("no candidate ran beside a control\n")
+        return
     typer.echo(
         f"{compared['count']} comparisons with a control beside them: {compared['losses']} losses and "
         f"{compared['gains']} gains beyond |z| = {compared['threshold']:.2f}, the best z = {compared['best_z']:.1f}\n"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from verispec.cli.output import JsonOption, print_json
+from verispec.cli.output import JsonOption, print_json, printable
 
 app = typer.Typer(name="import", help="Read the log of another lab.", no_args_is_help=True)
 
@@ -47,4 +47,4 @@ def b70_csv(file: FileArgument, output: OutputOption = None, as_json: JsonOption
         f"{report['lanes']} lanes, {report['valid']} valid, {report['controls']} of them controls: {target}"
     )
     for lane in faulty:
-        typer.echo(f"  invalid: {lane.lane}: {', '.join(lane.faults)}")
+        typer.echo(f"  invalid: {printable(lane.lane)}: {', '.join(lane.faults)}")

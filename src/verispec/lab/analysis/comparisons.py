@@ -69,8 +69,8 @@ class Comparisons:
             "threshold": round(self.threshold, 3),
             "losses": len(self.losses),
             "gains": len(self.gains),
-            "best_z": round(max(scores), 3),
-            "worst_z": round(min(scores), 3),
+            "best_z": round(max(scores), 3) if scores else None,
+            "worst_z": round(min(scores), 3) if scores else None,
         }
 
 

@@ -9,7 +9,15 @@ from typing import Any
 
 from verispec.lab.analysis.candidates import CandidateVerdicts, candidate_verdicts, noise_bank
 from verispec.lab.analysis.comparisons import Comparisons, comparisons
-from verispec.lab.analysis.noise_figures import ControlPlaces, Luck, control_places, luck, noise_of
+from verispec.lab.analysis.noise_figures import (
+    ControlPlaces,
+    DevicePaces,
+    Luck,
+    control_places,
+    device_paces,
+    luck,
+    noise_of,
+)
 from verispec.lab.decision import DecisionPlan
 from verispec.lab.imports.imported_log import ImportedLog
 from verispec.lab.noise_bank import NoiseBank
@@ -25,6 +33,7 @@ class LogReport:
     log: ImportedLog
     stage: str
     noise: dict[str, BatchNoise]
+    devices: DevicePaces
     luck: tuple[Luck, ...]
     controls: ControlPlaces
     comparisons: Comparisons
@@ -44,6 +53,7 @@ class LogReport:
             "valid_lanes": len(self.log.valid),
             "noise_stage": self.stage,
             "noise": {name: _noise(one) for name, one in self.noise.items()},
+            "devices": self.devices.as_dict(),
             "luck": [one.as_dict() for one in self.luck],
             "controls": self.controls.as_dict(),
             "comparisons": self.comparisons.as_dict(),
@@ -83,6 +93,7 @@ def report_log(
         log=log,
         stage=stage,
         noise=noise,
+        devices=device_paces(log, stage, metric),
         luck=tuple(luck(log, threshold) for threshold in thresholds),
         controls=control_places(log),
         comparisons=comparisons(log, metric),

@@ -122,3 +122,38 @@ def control_places(log: ImportedLog) -> ControlPlaces:
     if not counts or len(devices) < 2:
         return ControlPlaces(by_device, 1.0)
     return ControlPlaces(by_device, float(stats.chisquare(list(by_device.values())).pvalue))
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePaces:
+    """How far identical lanes of each device are from their batch's mean, in the metric's unit; ``p``: by chance."""
+
+    offsets: dict[str, float]
+    p: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "offsets": {name: round(one, 3) for name, one in self.offsets.items()},
+            "p": round(self.p, 4),
+        }
+
+
+def device_paces(log: ImportedLog, stage: str, metric: str) -> DevicePaces:
+    """From batches of identical lanes, one a device: two-way analysis of variance, batches taken out."""
+    batches = [
+        batch for batch in identical_batches(log, stage) if all(metric in lane.metrics for lane in batch)
+    ]
+    away: dict[str, list[float]] = {}
+    for batch in batches:
+        mean = sum(lane.metrics[metric] for lane in batch) / len(batch)
+        for lane in batch:
+            away.setdefault(lane.device, []).append(lane.metrics[metric] - mean)
+    offsets = {device: sum(values) / len(values) for device, values in sorted(away.items())}
+    between = sum(len(values) * offsets[device] ** 2 for device, values in away.items())
+    total = sum(value**2 for values in away.values() for value in values)
+    freedom = len(offsets) - 1
+    rest = sum(len(batch) - 1 for batch in batches) - freedom
+    if freedom < 1 or rest < 1 or total == between:
+        return DevicePaces(offsets, 1.0)
+    f = (between / freedom) / ((total - between) / rest)
+    return DevicePaces(offsets, float(stats.f.sf(f, freedom, rest)))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
+from verispec.lab.decision.balance import imbalances
 from verispec.lab.decision.decision import Decision, percent
 from verispec.lab.decision.lanes_needed import lanes_needed
 from verispec.lab.decision.plan import UNKNOWN_NOISE, DecisionPlan
@@ -12,12 +15,11 @@ from verispec.lab.decision.verdict import Verdict, verdict_of
 from verispec.lab.evidence_rows import LaneValues
 from verispec.lab.statistics.block_effects import BlockEffect, block_effects, shared_prompts
 from verispec.lab.statistics.blocked_bootstrap import bootstrap_interval
-from verispec.lab.statistics.equal_variances import equal_variances_p
+from verispec.lab.statistics.equal_variances import vary_alike
 from verispec.lab.statistics.evidence import Evidence, LaneNoise, combine, own_noise
-from verispec.lab.statistics.t_process import as_float
 
 OTHER_NOISE = 0.01
-"""Below this p value the experiment's noise is not that of the bank, and the bank is left out."""
+"""Below this p value of the F test the experiment's noise is not that of the bank, and the bank is left out."""
 
 
 def decide(control: Sequence[LaneValues], candidate: Sequence[LaneValues], plan: DecisionPlan) -> Decision:
@@ -43,6 +45,7 @@ def decide(control: Sequence[LaneValues], candidate: Sequence[LaneValues], plan:
         reasons=(
             _explain(verdict, evidence, plan),
             *reasons,
+            *imbalances(control, candidate),
             *_left_out(control, candidate, blocks, prompts),
         ),
         effect=evidence.effect,
@@ -56,7 +59,7 @@ def decide(control: Sequence[LaneValues], candidate: Sequence[LaneValues], plan:
         blocks=len(blocks),
         control_lanes=sum(block.control_lanes for block in blocks),
         candidate_lanes=sum(block.candidate_lanes for block in blocks),
-        prompts=len(prompts),
+        prompt_effects=_by_prompt(blocks, prompts),
     )
 
 
@@ -70,11 +73,10 @@ def _noise_in_use(blocks: Sequence[BlockEffect], plan: DecisionPlan) -> tuple[La
     if not plan.noise.degrees:
         return UNKNOWN_NOISE, []
     own = own_noise(blocks)
-    p_value = as_float(equal_variances_p(own.squares, own.degrees, plan.noise.squares, plan.noise.degrees))
-    if p_value < OTHER_NOISE:
+    if not vary_alike(own.squares, own.degrees, plan.noise.squares, plan.noise.degrees, OTHER_NOISE):
         text = (
             f"the bank is left out: its lanes vary by {100 * plan.noise.deviation:.2f}%, "
-            f"these by {100 * own.deviation:.2f}% (F test, p = {p_value:.2g})"
+            f"these by {100 * own.deviation:.2f}%"
         )
         return UNKNOWN_NOISE, [text]
     return plan.noise, [f"noise known from {plan.noise.degrees} degrees of freedom of past identical lanes"]
@@ -84,6 +86,14 @@ def _shrunken(evidence: Evidence, plan: DecisionPlan) -> float | None:
     if not evidence.noise.degrees:
         return None
     return plan.prior.shrink(evidence.effect, evidence.standard_error, evidence.noise.degrees)
+
+
+def _by_prompt(blocks: Sequence[BlockEffect], prompts: Sequence[str]) -> dict[str, float]:
+    """Each prompt's own log ratio over all blocks: which of them gained and which lost."""
+    ratios = np.average(
+        [block.by_prompt for block in blocks], axis=0, weights=[block.information for block in blocks]
+    )
+    return dict(zip(prompts, ratios.tolist(), strict=True))
 
 
 def _explain(verdict: Verdict, evidence: Evidence, plan: DecisionPlan) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from verispec.lab.decision.requirements import Requirement
@@ -24,7 +24,8 @@ class Decision:
     """Effects are on the log scale (candidate over control); ``as_dict`` gives percent.
 
     ``interval`` is always-valid at level 1 - ``level`` and alone decides. ``shrunken`` is the estimate after taking
-    back what selection adds. ``bootstrap`` only describes. ``lane_deviation`` is the noise of one lane, log scale.
+    back what selection adds. ``bootstrap`` and ``prompt_effects`` only describe. ``lane_deviation`` is the noise of one
+    lane, log scale.
     """
 
     verdict: Verdict
@@ -40,7 +41,7 @@ class Decision:
     blocks: int = 0
     control_lanes: int = 0
     candidate_lanes: int = 0
-    prompts: int = 0
+    prompt_effects: dict[str, float] = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
 
     @property
@@ -69,6 +70,9 @@ class Decision:
             "blocks": self.blocks,
             "control_lanes": self.control_lanes,
             "candidate_lanes": self.candidate_lanes,
-            "prompts": self.prompts,
+            "prompts": len(self.prompt_effects),
+            "prompt_effects_percent": {
+                prompt: round(percent(effect), 3) for prompt, effect in self.prompt_effects.items()
+            },
             "requirements": [one.as_dict() for one in self.requirements],
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from verispec.lab.decision.balance import imbalances
 from verispec.lab.decision.decide import decide
 from verispec.lab.decision.decision import Decision, percent
 from verispec.lab.decision.plan import UNKNOWN_NOISE, DecisionPlan
@@ -52,6 +53,7 @@ def promote(
         _effect(decision, plan),
         _tail(control, candidate, plan),
         _servers(evidence),
+        _balance(control, candidate),
         _suite(control, candidate, evidence),
     )
     if decision.verdict is Verdict.INVALID or any(one.status is not Status.MET for one in requirements):
@@ -119,6 +121,14 @@ def _servers(evidence: PromotionEvidence) -> Requirement:
         Status.MET if enough else Status.NOT_SHOWN,
         f"{evidence.identical_servers} fresh servers wrote identical tokens",
     )
+
+
+def _balance(control: Sequence[LaneValues], candidate: Sequence[LaneValues]) -> Requirement:
+    name = "balanced over devices and time"
+    found = imbalances(control, candidate)
+    if found:
+        return Requirement(name, Status.FAILED, "; ".join(found))
+    return Requirement(name, Status.MET, "neither a device nor the order can pass for an effect")
 
 
 def _suite(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
 import re
 from pathlib import Path
 
@@ -45,10 +46,21 @@ def read_b70_csv(path: Path) -> ImportedLog:
     lanes = []
     first_of_batch: dict[tuple[str, str], str] = {}
     for number, row in enumerate(rows, start=2):
+        _check_row(row, number, path)
         key = row["experiment"], row["table"]
         recipe = first_of_batch.setdefault(key, _without_cores(row["variant"]))
         lanes.append(_lane(row, number, recipe, path))
     return ImportedLog(path.name, hashlib.sha256(content).hexdigest(), tuple(lanes))
+
+
+def _check_row(row: dict[str, str], number: int, path: Path) -> None:
+    if None in row or None in row.values():
+        raise OptionError(f"{path}: row {number}: expected {len(COLUMNS)} columns, found another number")
+    for column in ("gpu", "max_tokens"):
+        if not (row[column].isascii() and row[column].isdigit()):
+            raise OptionError(
+                f"{path}: row {number}, column {column}: expected a number, found {row[column]!r}"
+            )
 
 
 def _lane(row: dict[str, str], number: int, first_recipe: str, path: Path) -> ImportedLane:
@@ -105,6 +117,6 @@ def _number(row: dict[str, str], column: str, number: int, path: Path) -> float:
         value = float(row[column])
     except ValueError:
         value = -1.0
-    if not value > 0:
+    if not (value > 0 and math.isfinite(value)):
         raise OptionError(f"{path}: row {number}, column {column}: expected a rate, found {row[column]!r}")
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -93,8 +94,15 @@ def _lanes(entries: Sequence[dict[str, Any]]) -> tuple[ImportedLane, ...]:
                 for name in ("lane", "experiment", "batch", "stamp", "arm", "device", "suite", "stage")
             },
             control=bool(entry["control"]),
-            metrics={str(name): float(value) for name, value in entry["metrics"].items()},
+            metrics={str(name): _rate(value) for name, value in entry["metrics"].items()},
             faults=tuple(str(fault) for fault in entry["faults"]),
         )
         for entry in entries
     )
+
+
+def _rate(value: Any) -> float:
+    rate = float(value)
+    if not (rate > 0 and math.isfinite(rate)):
+        raise ValueError(f"a rate of {rate}")
+    return rate

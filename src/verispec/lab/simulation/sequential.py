@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from verispec.lab.decision.decide import OTHER_NOISE
 from verispec.lab.decision.plan import DecisionPlan
 from verispec.lab.decision.verdict import Verdict
-from verispec.lab.statistics.equal_variances import equal_variances_p
+from verispec.lab.statistics.equal_variances import vary_alike
 from verispec.lab.statistics.t_process import Floats, half_width, running
 
 PAIR_INFORMATION = 0.5
@@ -45,9 +45,9 @@ class Looks:
 def look_after_every_pair(effects: Floats, plan: DecisionPlan) -> Looks:
     """``effects`` of pairs in the order measured, shape (experiments, pairs)."""
     estimate, information, squares = running(effects, np.array(PAIR_INFORMATION))
-    degrees = np.broadcast_to(np.arange(effects.shape[-1], dtype=float), effects.shape)
+    degrees = np.arange(effects.shape[-1], dtype=float)
     if plan.noise.degrees:
-        alike = equal_variances_p(squares, degrees, plan.noise.squares, plan.noise.degrees) >= OTHER_NOISE
+        alike = vary_alike(squares, degrees, plan.noise.squares, plan.noise.degrees, OTHER_NOISE)
         squares = squares + np.where(alike, plan.noise.squares, 0.0)
         degrees = degrees + np.where(alike, plan.noise.degrees, 0.0)
     width = half_width(information, squares, degrees, plan.level)

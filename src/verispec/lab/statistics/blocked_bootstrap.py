@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from verispec.lab.statistics.block_effects import BlockEffect
+from verispec.lab.statistics.t_process import Floats
 
 RESAMPLES = 10_000
 
@@ -23,10 +24,15 @@ def bootstrap_interval(
     if ratios.size == 1:
         return None
     draw = np.random.default_rng(seed)
-    chosen = draw.multinomial(len(blocks), np.full(len(blocks), 1 / len(blocks)), RESAMPLES) * weights
-    asked = draw.multinomial(ratios.shape[1], np.full(ratios.shape[1], 1 / ratios.shape[1]), RESAMPLES)
-    effects = np.einsum("rb,bp,rp->r", chosen, ratios, asked, optimize=True) / (
-        chosen.sum(axis=1) * asked.sum(axis=1)
-    )
+    chosen = _times_drawn(len(blocks), draw) * weights
+    asked = _times_drawn(ratios.shape[1], draw)
+    sums = np.sum((chosen @ ratios) * asked, axis=1)
+    effects = sums / (chosen.sum(axis=1) * asked.sum(axis=1))
     low, high = np.quantile(effects, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def _times_drawn(count: int, draw: np.random.Generator) -> Floats:
+    """How often each of ``count`` things is drawn when ``count`` are drawn with replacement; (RESAMPLES, count)."""
+    drawn = draw.integers(0, count, (RESAMPLES, count)) + count * np.arange(RESAMPLES)[:, None]
+    return np.bincount(drawn.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count).astype(float)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from verispec.lab.statistics.t_process import Floats
 
+def vary_alike(
+    squares: ArrayLike, degrees: ArrayLike, known_squares: float, known_degrees: int, least_p: float
+) -> NDArray[np.bool_]:
+    """Where the two-sided F test of "one variance" has a p value of at least ``least_p``; arrays broadcast.
 
-def equal_variances_p(
-    first_squares: ArrayLike, first_degrees: ArrayLike, second_squares: ArrayLike, second_degrees: ArrayLike
-) -> Floats:
-    """Two-sided p value of "one variance", from sums of squares and their degrees of freedom; arrays broadcast.
-
-    1 where either has no freedom or the second no spread: nothing speaks against it.
+    Takes sums of squares with their degrees of freedom. True where there is no freedom yet: nothing speaks against it.
     """
-    squares, degrees = np.asarray(first_squares, float), np.asarray(first_degrees, float)
-    other_squares, other_degrees = np.asarray(second_squares, float), np.asarray(second_degrees, float)
-    known = (degrees > 0) & (other_degrees > 0) & (other_squares > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (squares / degrees) / (other_squares / other_degrees)
-        below = stats.f.cdf(ratio, degrees, other_degrees)
-    return np.where(known, 2 * np.minimum(below, 1 - below), 1.0)
+    degrees = np.asarray(degrees, float)
+    freedom = np.maximum(degrees, 1)
+    ratio = np.asarray(squares, float) / freedom / (known_squares / known_degrees)
+    low, high = stats.f.ppf([[least_p / 2], [1 - least_p / 2]], freedom.ravel(), known_degrees)
+    alike = (ratio >= low.reshape(freedom.shape)) & (ratio <= high.reshape(freedom.shape))
+    return np.asarray(alike | (degrees <= 0))
