@@ -207,7 +207,7 @@ def test_states_are_stated_as_window_and_two() -> None:
     model = read(EVERY["qwen35"])
     for window in (0, 7):
         need = memory_need(model, replace(LIMITS, window=window), weight_bytes=5)
-        assert need.states == 3 * (window + 2) * model.state_floats * 4
+        assert need.states == 3 * (window + 2) * -(-model.state_floats * 4 // 4096) * 4096
         assert need.total == need.weights + need.cache + need.workspace + need.states
         assert f"recurrent states {need.states / MIB:.0f} MiB" in need.describe()
 

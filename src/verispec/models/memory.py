@@ -13,6 +13,7 @@ from verispec.ops.contract import KEY_BLOCK
 
 F16_BYTES = 2
 F32_BYTES = 4
+PAGE_BYTES = 4096
 MIB = 1 << 20
 LIMIT_FILES = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -72,7 +73,8 @@ def kept_positions(model: Hyperparameters, limits: PassLimits) -> tuple[int, ...
 def state_bytes(model: Hyperparameters, limits: PassLimits) -> int:
     """What recurrent layers keep: of every sequence the state before a pass, the live one, and the window
     between them."""
-    return limits.sequences * (limits.window + 2) * model.state_floats * F32_BYTES
+    place = -(-model.state_floats * F32_BYTES // PAGE_BYTES) * PAGE_BYTES  # so that the memory of one can be given back
+    return limits.sequences * (limits.window + 2) * place
 
 
 def memory_need(model: Hyperparameters, limits: PassLimits, weight_bytes: int) -> MemoryNeed:
