@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from verispec.lab.analysis.log_report import LogReport, report_log
 from verispec.lab.analysis.noise_figures import identical_batches
 from verispec.lab.decision import DecisionPlan, Verdict
 from verispec.lab.imports.b70_csv import read_b70_csv
-from verispec.lab.imports.imported_log import ImportedLog
+from verispec.lab.imports.imported_log import ImportedLog, read_log
+from verispec.lab.noise_bank import PUBLISHED, read_bank, write_banks
 
 LOG = Path(__file__).parent / "data" / "b70_lanes.csv"
 
@@ -121,15 +123,21 @@ def test_lanes_without_a_control_and_wrong_binaries_are_invalid_by_name(report: 
 
 
 def test_every_row_is_read_and_written_back_whole(log: ImportedLog, tmp_path: Path) -> None:
-    import json
-
-    from verispec.lab.imports.imported_log import read_log
-
     assert len(log.lanes) == 298
     assert len({lane.lane for lane in log.lanes}) == 298
     kept = tmp_path / "log.json"
     kept.write_text(json.dumps(log.as_dict()))
     assert read_log(kept) == log
+
+
+def test_the_published_bank_is_this_log_s(report: LogReport, tmp_path: Path) -> None:
+    file = tmp_path / "bank.json"
+    write_banks(report.banks(), file)
+    for stage in ("128", "512"):
+        for metric in ("median", "full"):
+            published, own = read_bank(PUBLISHED, stage, metric), read_bank(file, stage, metric)
+            assert published.batches == own.batches
+            assert published.effects == pytest.approx(own.effects, abs=1e-5)
 
 
 @pytest.mark.parametrize(
