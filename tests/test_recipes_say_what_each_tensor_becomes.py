@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gguf_bytes import BOOL, INT32, STRING, UINT32, UINT64, GgufBytes, array, entry, tensor
 from tiny_models import TinyModel, write_model
 from tiny_published import Published, write_published
 from verispec.artifacts.gguf import GgufFile
@@ -220,3 +221,27 @@ def test_the_input_is_never_the_output(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="output: expected another file"):
         quantised(tmp_path / "in.gguf", tmp_path / "in.gguf", "q8")
     assert (tmp_path / "in.gguf").read_bytes() == before
+
+
+def test_metadata_is_stored_as_it_was(tmp_path: Path) -> None:
+    entries = [
+        entry("general.architecture", STRING, "llama"),
+        entry("llama.block_count", UINT64, 1),
+        entry("general.alignment", UINT32, 64),
+        entry("mine.signed", INT32, -5),
+        entry("mine.flag", BOOL, 1),
+        entry("mine.double", 12, 0.1),
+        array("mine.bytes", 0, [1, 2, 255]),
+        array("mine.words", STRING, ["a", "ü"]),
+    ]
+    data = np.arange(64, dtype=np.float32)
+    tensors = [tensor("token_embd.weight", (32, 1), 0, 0), tensor("output_norm.weight", (8,), 0, 128)]
+    (tmp_path / "in.gguf").write_bytes(GgufBytes(entries, tensors, data.tobytes(), alignment=64).build())
+    quantised(tmp_path / "in.gguf", tmp_path / "out.gguf", "q8")
+    with GgufFile.open(tmp_path / "in.gguf") as parent, GgufFile.open(tmp_path / "out.gguf") as file:
+        for key, value in parent.metadata.items():
+            assert file.metadata[key] == value
+            assert file.metadata_types[key] == parent.metadata_types[key], key
+        assert all(one.offset % 64 == 0 for one in file.tensors.values())
+        assert file.tensors["token_embd.weight"].type is TensorType.Q8_0
+        assert np.array_equal(file.data("output_norm.weight"), parent.data("output_norm.weight"))

@@ -51,6 +51,7 @@ class GgufFile:
         self.path = path
         self.version = header.version
         self.metadata: dict[str, MetadataValue] = header.metadata
+        self.metadata_types = header.types
         self.size = len(mapping)
         self._descriptor = descriptor
         self._closing = weakref.finalize(self, os.close, descriptor)

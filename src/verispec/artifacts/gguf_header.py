@@ -9,7 +9,7 @@ defines it.
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +53,14 @@ SCALARS: dict[int, np.dtype[np.generic]] = {
 
 
 @dataclass(frozen=True)
+class StoredType:
+    """How a metadata value is stored: its value type id and, for an array, that of its elements."""
+
+    value: int
+    element: int | None = None
+
+
+@dataclass(frozen=True)
 class TensorRecord:
     """A tensor as stored: ``dimensions`` in GGUF order (columns first), ``offset`` within the data."""
 
@@ -64,13 +72,17 @@ class TensorRecord:
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """What the header says; ``data_start`` is the file offset where tensor data begins."""
+    """What the header says.
+
+    ``data_start`` is the file offset where tensor data begins, ``types`` how each metadata value is stored.
+    """
 
     version: int
     metadata: dict[str, MetadataValue]
     tensors: list[TensorRecord]
     alignment: int
     data_start: int
+    types: dict[str, StoredType] = field(default_factory=dict)
 
 
 def read_header(buffer: mmap.mmap | bytes, file: Path) -> GgufHeader:
@@ -86,6 +98,10 @@ class _HeaderReader(ByteCursor):
 
     array_elements = 0
 
+    def __init__(self, buffer: mmap.mmap | bytes, file: Path, limit: int) -> None:
+        super().__init__(buffer, file, limit)
+        self.types: dict[str, StoredType] = {}
+
     def read(self) -> GgufHeader:
         version = self.read_preamble()
         self.where = "tensor count"
@@ -99,7 +115,7 @@ class _HeaderReader(ByteCursor):
         if tensors and data_start > self.size:
             self.where = "tensor data"
             self.fail(f"data to begin at offset {data_start}", f"a file of {self.size} bytes")
-        return GgufHeader(version, metadata, tensors, alignment, data_start)
+        return GgufHeader(version, metadata, tensors, alignment, data_start, self.types)
 
     def read_preamble(self) -> int:
         magic = self.take(4)
@@ -123,7 +139,7 @@ class _HeaderReader(ByteCursor):
             self.where = f"metadata key {key!a}"
             if key in metadata:
                 self.fail("a key that occurs once", "a second value for it")
-            metadata[key] = self.value()
+            metadata[key] = self.value(key)
         return metadata
 
     def read_tensors(self, count: int) -> list[TensorRecord]:
@@ -157,18 +173,20 @@ class _HeaderReader(ByteCursor):
             self.fail(f"a power of two from 8 to {MAX_ALIGNMENT}", describe(value))
         return value
 
-    def value(self) -> MetadataValue:
+    def value(self, key: str) -> MetadataValue:
         value_type = self.u32()
+        self.types[key] = StoredType(value_type)
         if value_type == STRING:
             return self.string(MAX_HEADER_BYTES)
         if value_type == ARRAY:
-            return self.array()
+            return self.array(key)
         if value_type not in SCALARS:
             self.fail("a value type from 0 to 12", str(value_type))
         return self.numbers(value_type, 1)[0]
 
-    def array(self) -> MetadataValue:
+    def array(self, key: str) -> MetadataValue:
         element_type = self.u32()
+        self.types[key] = StoredType(ARRAY, element_type)
         if element_type == STRING:
             return self.strings(self.elements(smallest_bytes=8))
         if element_type not in SCALARS:

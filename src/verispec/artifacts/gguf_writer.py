@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter
+from gguf import GGMLQuantizationType, GGUFValueType, GGUFWriter
 from numpy.typing import NDArray
 
 from verispec.artifacts.files import atomic_path
+from verispec.artifacts.gguf import GgufFile
 from verispec.artifacts.gguf_header import MetadataValue
-from verispec.artifacts.model_file import TensorDescription
+from verispec.artifacts.model_file import ModelFile, TensorDescription
 from verispec.artifacts.tensor_types import TensorType
 
 ARCHITECTURE, ALIGNMENT = "general.architecture", "general.alignment"
@@ -75,13 +76,15 @@ def natural_value(value: MetadataValue) -> StoredValue:
     return StoredValue(value, GGUFValueType.UINT32 if value < U32_END else GGUFValueType.UINT64)
 
 
-def stored_metadata(path: Path) -> dict[str, StoredValue]:
-    """The metadata of a GGUF file with its types, so that a copy is stored as the original was."""
+def stored_metadata(file: ModelFile) -> dict[str, StoredValue]:
+    """A model's metadata with the types that a GGUF file stores it as, so that a copy is stored as the original was."""
+    if not isinstance(file, GgufFile):
+        return {key: natural_value(value) for key, value in file.metadata.items()}
     found = {}
-    for key, field in GGUFReader(path).fields.items():
-        if not key.startswith("GGUF."):  # counts, which the writer makes itself
-            element = field.types[-1] if field.types[0] == GGUFValueType.ARRAY else None
-            found[key] = StoredValue(field.contents(), field.types[0], element)
+    for key, value in file.metadata.items():
+        stored = file.metadata_types[key]
+        element = None if stored.element is None else GGUFValueType(stored.element)
+        found[key] = StoredValue(value, GGUFValueType(stored.value), element)
     return found
 
 
@@ -99,7 +102,9 @@ def write_gguf(
             writer.add_custom_alignment(int(str(metadata[ALIGNMENT].value)))
         try:
             for key, stored in metadata.items():
-                if key not in (ARCHITECTURE, ALIGNMENT):  # written by the writer itself
+                if (
+                    key not in (ARCHITECTURE, ALIGNMENT) and stored.value != []
+                ):  # it writes both, and no empty array
                     writer.add_key_value(key, stored.value, stored.type, sub_type=stored.element)
             for tensor in tensors:
                 kind = GGMLQuantizationType(tensor.type.id)

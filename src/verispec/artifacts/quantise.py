@@ -195,12 +195,8 @@ def derived_metadata(
     parent: ModelFile, targets: Sequence[Target], derivation: Derivation
 ) -> dict[str, StoredValue]:
     """The parent's metadata with its own types, the file type of the result, and where it came from."""
-    if parent.path.is_dir():
-        kept = {key: natural_value(value) for key, value in parent.metadata.items()}
-    else:
-        kept = stored_metadata(parent.path)
     added = {"general.file_type": file_type_of(targets), **derivation.metadata()}
-    return kept | {key: natural_value(value) for key, value in added.items()}
+    return stored_metadata(parent) | {key: natural_value(value) for key, value in added.items()}
 
 
 def sizes_of(file: ModelFile) -> dict[str, RoleSize]:
