@@ -2,8 +2,11 @@
 //
 // For every row and value head, with S the state before it:
 //   missing = b * (v - a * (S^T k));  S = a * S + k missing^T;  out = S^T q
-// Lanes are value columns, so that no sum runs across them; sums over the key run in ascending order. A row
-// reads and writes its places directly: rows that share one work on it in the inner cache.
+// Lanes are value columns, so that no sum runs across them; sums over the key run in ascending order.
+//
+// The rows of a chain work on the place of the last one, panel by panel in the inner cache. Other places that
+// are to keep a state are only written, and past the caches where those could not hold them: a store through
+// them would read from memory first what it overwrites.
 #pragma once
 
 #include "kernel_table.hpp"
@@ -60,17 +63,33 @@ inline void prepare_rows(const DeltaShape& shape, const DeltaInputs& in, int hea
 struct WholeLanes {
   F32x16 load(const float* p) const { return F32x16::load(p); }
   void store(F32x16 v, float* p) const { v.store(p); }
+  void keep(F32x16 v, float* p) const { v.store(p); }
+};
+struct StreamedLanes : WholeLanes {
+  void keep(F32x16 v, float* p) const { v.stream(p); }
 };
 struct FirstLanes {
   int64_t n;
   F32x16 load(const float* p) const { return load_first(p, n); }
   void store(F32x16 v, float* p) const { store_first(v, p, n); }
+  void keep(F32x16 v, float* p) const { store_first(v, p, n); }
+};
+
+// Where a row finds its state, where it leaves it, and where it keeps a copy (or null).
+struct StatePlaces {
+  const float* from;
+  float* to;
+  float* copy;
+
+  StatePlaces at(int64_t offset) const {
+    return {from + offset, to + offset, copy ? copy + offset : nullptr};
+  }
 };
 
 // One row and 16 * kVectors columns, which are `stride` apart from one element of the key to the next. The
 // state may stay where it is.
-template <int kVectors, class Lanes>
-inline void delta_columns(const float* from, float* to, int64_t stride, int key_dim, const DeltaTile& tile,
+template <int kVectors, bool kCopied, class Lanes>
+inline void delta_columns(const StatePlaces& places, int64_t stride, int key_dim, const DeltaTile& tile,
                           int r, const float* value, float* out, Lanes lanes) {
   constexpr int kAhead = 1024;  // floats: further panels are read from memory while this one is used
   const float* key = tile.key[r];
@@ -81,7 +100,7 @@ inline void delta_columns(const float* from, float* to, int64_t stride, int key_
   for (int d = 0; d < key_dim; ++d) {
     const F32x16 k = F32x16::set1(key[d]);
     for (int v = 0; v < kVectors; ++v) {
-      const float* place = from + d * stride + 16 * v;
+      const float* place = places.from + d * stride + 16 * v;
       __builtin_prefetch(place + kAhead);
       sums[v] = fma(k, lanes.load(place), sums[v]);
     }
@@ -95,30 +114,46 @@ inline void delta_columns(const float* from, float* to, int64_t stride, int key_
     const F32x16 q = F32x16::set1(query[d]);
     for (int v = 0; v < kVectors; ++v) {
       const int64_t at = d * stride + 16 * v;
-      const F32x16 state = fma(k, missing[v], lanes.load(from + at) * decay);
-      lanes.store(state, to + at);
+      const F32x16 state = fma(k, missing[v], lanes.load(places.from + at) * decay);
+      lanes.store(state, places.to + at);
+      if constexpr (kCopied) lanes.keep(state, places.copy + at);
       sums[v] = fma(q, state, sums[v]);
     }
   }
   for (int v = 0; v < kVectors; ++v) lanes.store(sums[v], out + 16 * v);
 }
 
-// One row and one panel of `width` columns.
-inline void delta_panel(const float* from, float* to, int width, int key_dim, const DeltaTile& tile, int r,
-                        const float* value, float* out) {
+template <bool kCopied, class Whole>
+inline void panel_columns(const StatePlaces& places, int width, int key_dim, const DeltaTile& tile, int r,
+                          const float* value, float* out, Whole whole) {
   int c = 0;
   for (; c + 16 * kStateVectors <= width; c += 16 * kStateVectors)
-    delta_columns<kStateVectors>(from + c, to + c, width, key_dim, tile, r, value + c, out + c, WholeLanes{});
+    delta_columns<kStateVectors, kCopied>(places.at(c), width, key_dim, tile, r, value + c, out + c, whole);
   for (; c + 16 <= width; c += 16)
-    delta_columns<1>(from + c, to + c, width, key_dim, tile, r, value + c, out + c, WholeLanes{});
+    delta_columns<1, kCopied>(places.at(c), width, key_dim, tile, r, value + c, out + c, whole);
   if (c < width)
-    delta_columns<1>(from + c, to + c, width, key_dim, tile, r, value + c, out + c, FirstLanes{width - c});
+    delta_columns<1, kCopied>(places.at(c), width, key_dim, tile, r, value + c, out + c,
+                              FirstLanes{width - c});
+}
+
+// One row and one panel of `width` columns.
+inline void delta_panel(const StatePlaces& places, bool large, int width, int key_dim, const DeltaTile& tile,
+                        int r, const float* value, float* out) {
+  const bool lines = reinterpret_cast<uintptr_t>(places.copy) % 64 == 0 && width % 16 == 0;
+  if (places.copy == nullptr) {
+    panel_columns<false>(places, width, key_dim, tile, r, value, out, WholeLanes{});
+  } else if (large && lines) {
+    panel_columns<true>(places, width, key_dim, tile, r, value, out, StreamedLanes{});
+  } else {
+    panel_columns<true>(places, width, key_dim, tile, r, value, out, WholeLanes{});
+  }
 }
 
 inline void delta_rule(const DeltaShape& shape, const StateLayer& states, const ChainRows& rows,
                        const DeltaInputs& in, int head, int panel_begin, int panel_end, float* out,
                        int64_t ld) {
   DeltaTile tile;
+  const int64_t last = rows.to[rows.m - 1] * states.stride;
   for (int begin = 0; begin < rows.m; begin += kDeltaRows) {
     const int count = rows.m - begin < kDeltaRows ? rows.m - begin : kDeltaRows;
     prepare_rows(shape, in, head, begin, count, tile);
@@ -130,11 +165,14 @@ inline void delta_rule(const DeltaShape& shape, const StateLayer& states, const 
         const int64_t row = begin + r;
         const float* value = in.qkv + row * delta_width(shape) + 2 * key_width(shape) +
                              int64_t{head} * shape.value_dim + column;
-        delta_panel(state + rows.from[row] * states.stride, state + rows.to[row] * states.stride, width,
-                    shape.key_dim, tile, r, value, out + row * ld + column);
+        const int64_t to = rows.to[row] * states.stride;
+        const StatePlaces places = {state + (row == 0 ? rows.from[0] * states.stride : last), state + last,
+                                    rows.kept[row] && to != last ? state + to : nullptr};
+        delta_panel(places, states.large, width, shape.key_dim, tile, r, value, out + row * ld + column);
       }
     }
   }
+  end_streams();
 }
 
 }  // namespace verispec::VERISPEC_ISA_NS

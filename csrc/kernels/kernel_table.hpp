@@ -72,6 +72,7 @@ struct AttentionShape {
 struct StateLayer {
   float* data;
   int64_t stride;
+  bool large;  // the caches could not hold all places anyway
 };
 
 // Rows of one sequence in order: the place each reads (-1: zeros) and the place it leaves its state at.

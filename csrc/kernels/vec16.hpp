@@ -5,8 +5,9 @@
 //   F32x16 - arithmetic, explicit fma, min/max, sqrt, f16/bf16/i32 conversions, fixed-tree reductions;
 //   I32x16 - wrapping integer arithmetic, shifts and bit casts that the elementary functions need;
 //   Mask16 - the result of a comparison, used by select().
-// NaN: max(a, b) is a > b ? a : b and min(a, b) is a < b ? a : b on every path; kernels are written so that
-// no other NaN behaviour is relied on.
+// stream(p) is store(p) to an address that is a multiple of 64, past the caches where the CPU can do that;
+// other threads may read it after end_streams(). NaN: max(a, b) is a > b ? a : b and min(a, b) is a < b ? a :
+// b on every path; kernels are written so that no other NaN behaviour is relied on.
 //
 // Kernel headers are included at file scope by isa_<name>.cpp, which defines VERISPEC_ISA_NS; each opens
 // namespace verispec::VERISPEC_ISA_NS itself. They use no inline function of the standard library, whose

@@ -70,6 +70,10 @@ struct F32x16 {
     _mm256_storeu_ps(p, lo);
     _mm256_storeu_ps(p + 8, hi);
   }
+  void stream(float* p) const {
+    _mm256_stream_ps(p, lo);
+    _mm256_stream_ps(p + 8, hi);
+  }
   void to_f16(uint16_t* p) const {
     constexpr int kNearestEven = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(lo, kNearestEven));
@@ -145,5 +149,7 @@ inline float hmax(F32x16 a) {
   const __m128 s2 = _mm_max_ps(s4, _mm_movehl_ps(s4, s4));
   return _mm_cvtss_f32(_mm_max_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
+
+inline void end_streams() { _mm_sfence(); }
 
 }  // namespace verispec::VERISPEC_ISA_NS

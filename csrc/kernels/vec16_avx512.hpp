@@ -49,6 +49,7 @@ struct F32x16 {
   }
   static F32x16 from_i32(I32x16 x) { return {_mm512_cvtepi32_ps(x.v)}; }
   void store(float* p) const { _mm512_storeu_ps(p, v); }
+  void stream(float* p) const { _mm512_stream_ps(p, v); }
   void to_f16(uint16_t* p) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -105,5 +106,7 @@ inline float hmax(F32x16 a) {
   const __m128 s2 = _mm_max_ps(s4, _mm_movehl_ps(s4, s4));
   return _mm_cvtss_f32(_mm_max_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
+
+inline void end_streams() { _mm_sfence(); }
 
 }  // namespace verispec::VERISPEC_ISA_NS

@@ -149,6 +149,7 @@ struct F32x16 {
     return r;
   }
   void store(float* p) const { std::memcpy(p, v, sizeof v); }
+  void stream(float* p) const { store(p); }
   void to_f16(uint16_t* p) const {
     for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(v[i]);
   }
@@ -252,5 +253,7 @@ inline float hmax(F32x16 a) {
     for (int i = 0; i < half; ++i) a.v[i] = a.v[i] > a.v[i + half] ? a.v[i] : a.v[i + half];
   return a.v[0];
 }
+
+inline void end_streams() {}
 
 }  // namespace verispec::VERISPEC_ISA_NS
