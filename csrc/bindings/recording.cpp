@@ -14,8 +14,8 @@ namespace {
 using VectorPointer = std::shared_ptr<const Vector>;
 
 BufferId attention(Program& program, BufferId q, BufferId k, BufferId v, std::shared_ptr<KvCache> cache,
-                   int layer, int heads, float scale, int window, float softcap, int first) {
-  return program.attention(q, k, v, std::move(cache), layer, {heads, window, scale, softcap, first});
+                   int layer, int heads, float scale, int window, float softcap, int first, bool block) {
+  return program.attention(q, k, v, std::move(cache), layer, {heads, window, scale, softcap, first}, block);
 }
 
 BufferId delta_rule(Program& program, BufferId qkv, BufferId beta, BufferId alpha, VectorPointer decay,
@@ -37,7 +37,8 @@ void bind_recording(nb::class_<Program>& program) {
       .def("rope", &Program::rope, nb::arg("x"), nb::arg("heads"), nb::arg("table"))
       .def("attention", attention, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("cache"),
            nb::arg("layer"), nb::arg("heads"), nb::arg("scale"), nb::arg("window") = 0,
-           nb::arg("softcap") = 0.0f, nb::arg("first") = 0)
+           nb::arg("softcap") = 0.0f, nb::arg("first") = 0, nb::arg("block") = false)
+      .def("store_kv", &Program::store_kv, nb::arg("k"), nb::arg("v"), nb::arg("cache"), nb::arg("layer"))
       .def("convolution", &Program::convolution, nb::arg("x"), nb::arg("weight"), nb::arg("states"),
            nb::arg("layer"))
       .def("delta_rule", delta_rule, nb::arg("qkv"), nb::arg("beta"), nb::arg("alpha"), nb::arg("decay"),

@@ -60,9 +60,10 @@ void run_attention(const Frame& frame, const ProgramPhase& phase, const Chunk& c
   const int64_t width = frame.buffers[in.writes[0]].width;
   const int64_t head_width = width / in.cache.kv_heads;
   const Place place = {frame, scratch, chunk.row_begin, 0, width};
+  const int32_t* last_seen = in.block ? frame.block_ends : frame.positions;
   for (int64_t head = chunk.begin; head < chunk.end; ++head) {
     frame.kernels->attention(in.cache, in.shape, chunk.row_end - chunk.row_begin,
-                             frame.slots + chunk.row_begin, frame.positions + chunk.row_begin,
+                             frame.slots + chunk.row_begin, last_seen + chunk.row_begin,
                              frame.row(in.reads[0], chunk.row_begin), static_cast<int>(head),
                              place.at(in.writes[0], chunk.row_begin, 0));
   }

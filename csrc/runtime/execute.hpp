@@ -29,6 +29,7 @@ struct Frame {
   int outputs = 0;
   const int32_t* tokens = nullptr;
   const int32_t* positions = nullptr;
+  const int32_t* block_ends = nullptr;  // the greatest position that the row's sequence has in the pass
   const int32_t* slots = nullptr;
   const int32_t* output_rows = nullptr;
   const int32_t* state_from = nullptr;

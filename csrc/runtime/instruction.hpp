@@ -81,6 +81,7 @@ struct Instruction {
   int experts_count = 0;
   float factor = 0;
   int count = 0;
+  bool block = false;  // of a kAttention: the rows of a sequence see all of each other
 };
 
 // Whether column j of the result depends on column j of the inputs alone (blocks of kBlock columns:

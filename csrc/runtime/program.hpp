@@ -48,8 +48,11 @@ class Program {
                                std::vector<std::shared_ptr<const Vector>> biases);
   BufferId rms_norm(BufferId x, std::shared_ptr<const Vector> weight, float epsilon, int groups);
   BufferId rope(BufferId x, int heads, std::shared_ptr<const RopeTables> tables);
+  // `block`: the rows of one sequence see all of each other, and whatever the cache holds before them.
   BufferId attention(BufferId q, BufferId k, BufferId v, std::shared_ptr<KvCache> cache, int layer,
-                     const AttentionShape& shape);
+                     const AttentionShape& shape, bool block = false);
+  // Puts keys and values into the cache, for later passes to attend to.
+  void store_kv(BufferId k, BufferId v, std::shared_ptr<KvCache> cache, int layer);
   BufferId convolution(BufferId x, std::shared_ptr<const Matrix> taps, std::shared_ptr<StateCache> states,
                        int layer);
   BufferId delta_rule(BufferId qkv, BufferId beta, BufferId alpha, std::shared_ptr<const Vector> decay,
@@ -119,6 +122,7 @@ class Program {
   void bound_positions(int64_t positions);
   void use_states(const char* op, std::shared_ptr<StateCache> states);
   void find_chains(const PassInputs& inputs);
+  void find_block_ends(const PassInputs& inputs);
   void check_places(const PassInputs& inputs);
   void check_inputs(const PassInputs& inputs) const;
   void check_distinct(const PassInputs& inputs) const;
@@ -137,6 +141,7 @@ class Program {
   bool finished_ = false;
   bool has_run_ = false;
   bool has_head_ = false;
+  bool has_blocks_ = false;
 
   std::vector<Buffer> buffers_;
   std::vector<Instruction> instructions_;
@@ -170,6 +175,7 @@ class Program {
   std::shared_ptr<const Memory> results_;  // the workspace memory of the last run
   std::vector<Chain> chains_;              // of the run, when there are states
   std::vector<uint8_t> state_kept_;
+  std::vector<int32_t> block_ends_;  // of the run, when there is attention within blocks
   std::vector<Best> best_;
   std::vector<int32_t> argmax_;
 };

@@ -23,9 +23,13 @@ void check_cache_rows(const KvCache& cache, int layer, int window, int rows) {
                               std::to_string(kept));
 }
 
-void check_shape(const KvLayer& layer, const AttentionShape& shape, int64_t positions) {
+void require_kept(const KvLayer& layer) {
   require(layer.blocks > 0,
           "attention: expected a layer that the KV cache keeps, found one that it does not");
+}
+
+void check_shape(const KvLayer& layer, const AttentionShape& shape, int64_t positions) {
+  require_kept(layer);
   require_range("attention: first position", shape.first, 0, positions - 1);
   require_range("attention: head_dim", layer.head_dim, 1, kMaxHeadDim);
   require_range("attention: heads", shape.heads, 1, 1 << 16);
@@ -43,31 +47,54 @@ void check_shape(const KvLayer& layer, const AttentionShape& shape, int64_t posi
 
 void Program::bound_positions(int64_t positions) { positions_bound_ = std::min(positions_bound_, positions); }
 
-BufferId Program::attention(BufferId q, BufferId k, BufferId v, std::shared_ptr<KvCache> cache, int layer,
-                            const AttentionShape& shape) {
-  const Buffer queries = checked("attention", "q", q);
+// Records the storing of keys and values of the pass's rows, and that they belong to `cache`.
+void Program::store_kv(BufferId k, BufferId v, std::shared_ptr<KvCache> cache, int layer) {
   const Buffer keys = checked("attention", "k", k);
   const Buffer values = checked("attention", "v", v);
-  require(queries.domain == Domain::kPass && keys.domain == Domain::kPass && values.domain == Domain::kPass,
+  require(keys.domain == Domain::kPass && values.domain == Domain::kPass,
           "attention: expected rows of the pass, found output rows");
   require(!cache_ || cache_ == cache,
           "attention: expected one KV cache for the whole program, found a second");
   const KvLayer& kv = cache->layer(layer);
-  check_shape(kv, shape, cache->positions());
-  require_equal("attention: width of q", int64_t{shape.heads} * kv.head_dim, queries.width);
+  require_kept(kv);
   require_equal("attention: width of k", int64_t{kv.kv_heads} * kv.head_dim, keys.width);
   require_equal("attention: width of v", int64_t{kv.kv_heads} * kv.head_dim, values.width);
+  record(Op::kStoreKv, Domain::kPass, {k, v}, {}).cache = kv;
+  bound_positions(cache->positions());
+  cache_ = std::move(cache);
+}
+
+BufferId Program::attention(BufferId q, BufferId k, BufferId v, std::shared_ptr<KvCache> cache, int layer,
+                            const AttentionShape& shape, bool block) {
+  const Buffer queries = checked("attention", "q", q);
+  require(queries.domain == Domain::kPass, "attention: expected rows of the pass, found output rows");
+  const KvLayer& kv = cache->layer(layer);
+  check_shape(kv, shape, cache->positions());
+  require(!block || shape.window == 0,
+          "attention: window: expected none within blocks, found " + std::to_string(shape.window));
+  require_equal("attention: width of q", int64_t{shape.heads} * kv.head_dim, queries.width);
   check_cache_rows(*cache, layer, shape.window, shape_.rows);
 
-  record(Op::kStoreKv, Domain::kPass, {k, v}, {}).cache = kv;
+  store_kv(k, v, std::move(cache), layer);
   const BufferId out = new_buffer(Domain::kPass, queries.width);
   Instruction& in = record(Op::kAttention, Domain::kPass, {q}, {out});
   in.cache = kv;
   in.shape = shape;
-  bound_positions(cache->positions());
+  in.block = block;
+  has_blocks_ = has_blocks_ || block;
   positions_least_ = std::max<int64_t>(positions_least_, shape.first);
-  cache_ = std::move(cache);
   return out;
+}
+
+void Program::find_block_ends(const PassInputs& inputs) {
+  if (!has_blocks_) return;
+  std::vector<int32_t> ends(cache_->slots(), -1);
+  for (int row = 0; row < shape_.rows; ++row) {
+    int32_t& end = ends[inputs.slots[row]];
+    end = std::max(end, inputs.positions[row]);
+  }
+  block_ends_.resize(shape_.rows);
+  for (int row = 0; row < shape_.rows; ++row) block_ends_[row] = ends[inputs.slots[row]];
 }
 
 void Program::output_head(BufferId x, std::shared_ptr<const Matrix> weight,

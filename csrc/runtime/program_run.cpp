@@ -106,6 +106,7 @@ void Program::bind(const PassInputs& inputs) {
   frame_.base = results_->data();
   frame_.tokens = inputs.tokens;
   frame_.positions = inputs.positions;
+  frame_.block_ends = block_ends_.data();
   frame_.slots = inputs.slots;
   frame_.output_rows = inputs.output_rows;
   frame_.scratch = frame_.base + scratch_offset_;
@@ -140,6 +141,7 @@ void Program::run_with(const PassInputs& inputs, Evaluate evaluate) {
   check_inputs(inputs);
   check_buffers(inputs);
   find_chains(inputs);
+  find_block_ends(inputs);
   bind(inputs);
   evaluate();
   reduce_argmax();

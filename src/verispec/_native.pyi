@@ -221,8 +221,13 @@ class Program:
         window: int = 0,
         softcap: float = 0.0,
         first: int = 0,
+        block: bool = False,
     ) -> int:
-        """Positions below ``first`` hold nothing; no row may stand there."""
+        """Positions below ``first`` hold nothing; no row may stand there. ``block``: the rows of a sequence see all of
+        each other."""
+
+    def store_kv(self, k: int, v: int, cache: KvCache, layer: int) -> None:
+        """Stores the rows' keys and values for later passes to attend to."""
 
     def convolution(self, x: int, weight: Matrix, states: StateCache, layer: int) -> int:
         """Causal, depthwise, then SiLU; ``weight`` is a float matrix [channels, kernel]."""

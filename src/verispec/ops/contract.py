@@ -54,7 +54,8 @@ class RopeSpec:
 
 @dataclass(frozen=True)
 class AttentionSpec:
-    """One layer's causal attention: ``heads`` query heads share ``kv_heads`` key and value heads in order."""
+    """One layer's attention, causal unless ``block``: ``heads`` query heads share ``kv_heads`` key and value heads in
+    order."""
 
     layer: int
     heads: int
@@ -68,6 +69,9 @@ class AttentionSpec:
     """Scores become softcap * tanh(score / softcap); 0 means none."""
     first: int = 0
     """Positions below it hold nothing and are never seen."""
+    block: bool = False
+    """Not causal within the pass: a row sees every row of its sequence in the pass, and all keys before them. Only
+    without a window."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,14 @@ class Operations(ABC, Generic[Tensor]):
         positions max(first, p - window + 1) .. p. Rule: online softmax over key blocks aligned by absolute
         position, in ascending order; masked keys take no part, not even as zeros; a chain's rows are stored
         before any is attended.
+
+        With ``spec.block`` it sees positions first .. e, where e is the greatest position that its sequence has in the
+        pass. A result then depends on all rows of its own sequence in the pass, and still on nothing else.
         """
+
+    @abstractmethod
+    def store(self, k: Tensor, v: Tensor, spec: AttentionSpec) -> None:
+        """Stores the pass's k and v in the layer's cache as ``attention`` does, for later passes to attend to."""
 
     @abstractmethod
     def convolution(self, x: Tensor, weight: str, spec: ConvolutionSpec) -> Tensor:

@@ -66,9 +66,11 @@ class NativeOperations(Operations[int]):
         return self._program.rope(x, heads, self._rotations.table(spec))
 
     def attention(self, q: int, k: int, v: int, spec: AttentionSpec) -> int:
-        return self._program.attention(
-            q, k, v, self._cache, spec.layer, spec.heads, spec.scale, spec.window, spec.softcap, spec.first
-        )
+        shape = spec.heads, spec.scale, spec.window, spec.softcap, spec.first, spec.block
+        return self._program.attention(q, k, v, self._cache, spec.layer, *shape)
+
+    def store(self, k: int, v: int, spec: AttentionSpec) -> None:
+        self._program.store_kv(k, v, self._cache, spec.layer)
 
     def convolution(self, x: int, weight: str, spec: ConvolutionSpec) -> int:
         matrix = self._weights.matrices[weight]

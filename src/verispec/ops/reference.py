@@ -125,12 +125,14 @@ class ReferenceOperations(Operations[Array]):
         return narrow(result.reshape(x.shape))
 
     def attention(self, q: Array, k: Array, v: Array, spec: AttentionSpec) -> Array:
-        rows = range(q.shape[0])
-        for row in rows:
+        self.store(k, v, spec)
+        return np.stack([self._attend(q[row], row, spec) for row in range(q.shape[0])]).reshape(q.shape)
+
+    def store(self, k: Array, v: Array, spec: AttentionSpec) -> None:
+        for row in range(k.shape[0]):
             key = self._address(spec.layer, row)
             self._cache.keys[key] = k[row].reshape(spec.kv_heads, -1).astype(self._cache.dtype)
             self._cache.values[key] = v[row].reshape(spec.kv_heads, -1).astype(self._cache.dtype)
-        return np.stack([self._attend(q[row], row, spec) for row in rows]).reshape(q.shape)
 
     def _address(self, layer: int, row: int) -> tuple[int, int, int]:
         return layer, self._inputs.slots[row], self._inputs.positions[row]
@@ -138,7 +140,8 @@ class ReferenceOperations(Operations[Array]):
     def _attend(self, q: Array, row: int, spec: AttentionSpec) -> Array:
         layer, slot, position = self._address(spec.layer, row)
         oldest = max(spec.first, position - spec.window + 1) if spec.window else spec.first
-        seen = [(layer, slot, p) for p in range(oldest, position + 1)]
+        newest = self._block_end(slot) if spec.block else position
+        seen = [(layer, slot, p) for p in range(oldest, newest + 1)]
         keys = np.stack([self._cache.keys[a] for a in seen]).astype(np.float64)
         values = np.stack([self._cache.values[a] for a in seen]).astype(np.float64)
         query = q.astype(np.float64).reshape(spec.kv_heads, spec.heads // spec.kv_heads, -1)
@@ -148,6 +151,11 @@ class ReferenceOperations(Operations[Array]):
         weights = np.exp(scores - scores.max(axis=2, keepdims=True))
         weights /= weights.sum(axis=2, keepdims=True)
         return narrow(np.einsum("hgk,khd->hgd", weights, values).reshape(-1))
+
+    def _block_end(self, slot: int) -> int:
+        """The greatest position that the sequence has in the pass."""
+        places = zip(self._inputs.slots, self._inputs.positions, strict=True)
+        return max(position for own, position in places if own == slot)
 
     def convolution(self, x: Array, weight: str, spec: ConvolutionSpec) -> Array:
         taps = self._weights[weight].values
