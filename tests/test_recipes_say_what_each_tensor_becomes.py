@@ -12,9 +12,10 @@ import pytest
 from gguf_bytes import BOOL, INT32, STRING, UINT32, UINT64, GgufBytes, array, entry, tensor
 from tiny_models import TinyModel, write_model
 from tiny_published import Published, write_published
+from verispec.artifacts.derived_file import Derived
 from verispec.artifacts.gguf import GgufFile
 from verispec.artifacts.model_file import open_model_file
-from verispec.artifacts.quantise import Derived, fitting_type, quantise
+from verispec.artifacts.quantise import fitting_type, quantise
 from verispec.artifacts.recipe import is_sensitive, load_recipe, parse_recipe, shipped_recipes
 from verispec.artifacts.tensor_roles import ROLES
 from verispec.artifacts.tensor_types import TensorType

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from verispec.artifacts.derived_file import Derived, as_it_is, write_derived
 from verispec.artifacts.gguf_writer import Progress
 from verispec.artifacts.manifest import derivation_of
-from verispec.artifacts.quantise import Derived, as_it_is, write_derived
 from verispec.artifacts.safetensors_folder import SafetensorsFolder
 from verispec.artifacts.tensor_roles import layout_of
 from verispec.artifacts.tensor_types import TensorType

@@ -57,8 +57,8 @@ def command(
 
 def describe_artifact(model: str) -> dict[str, Any]:
     """File, digest, size, bits per weight, and the same by role."""
+    from verispec.artifacts.derived_file import sizes_of
     from verispec.artifacts.model_file import open_model_file
-    from verispec.artifacts.quantise import sizes_of
     from verispec.artifacts.resolve import resolve_model
 
     path = resolve_model(model).path

@@ -11,7 +11,7 @@ import typer
 from verispec.cli.output import JsonOption, print_json, print_table, size_text
 
 if TYPE_CHECKING:
-    from verispec.artifacts.quantise import Derived
+    from verispec.artifacts.derived_file import Derived
 
 AllowOption = Annotated[
     bool,
