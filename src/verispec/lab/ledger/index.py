@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from verispec.lab.ledger.brief import brief
 from verispec.lab.ledger.journal import Entry
 
-VERSION = 1
+VERSION = 2
 TABLES = """
 CREATE TABLE state (version INTEGER, count INTEGER, chain TEXT);
 CREATE TABLE records (
   sequence INTEGER PRIMARY KEY, digest TEXT, time REAL, kind TEXT, name TEXT, experiment TEXT, arm TEXT, stage TEXT,
-  valid INTEGER, verdict TEXT, words TEXT
+  valid INTEGER, verdict TEXT, words TEXT, brief TEXT
 );
 CREATE INDEX by_digest ON records (digest);
 CREATE INDEX by_name ON records (name);
 CREATE INDEX by_experiment ON records (experiment);
+CREATE INDEX by_kind ON records (kind);
 """
 WORDS = (
     "name",
@@ -62,26 +64,13 @@ class Index:
             connection.executescript(TABLES)
             connection.execute("INSERT INTO state VALUES (?, 0, '')", (VERSION,))
 
-    def add(self, entry: Entry, record: dict[str, Any]) -> None:
-        """One entry, in one transaction with the state."""
-        words = " ".join(json.dumps(record[name], ensure_ascii=False) for name in WORDS if record.get(name))
-        valid = record.get("valid")
-        row = (
-            entry.sequence,
-            entry.digest,
-            entry.time,
-            entry.kind,
-            record.get("lane") or record.get("name") or record.get("experiment"),
-            record.get("experiment"),
-            record.get("arm"),
-            record.get("stage"),
-            None if valid is None else int(valid),
-            record.get("verdict"),
-            words.lower(),
-        )
+    def add(self, entries: Iterable[tuple[Entry, dict[str, Any]]]) -> None:
+        """Entries with their records, in one transaction with the state; one that is there stays one."""
         with self._open() as connection:
-            connection.execute(f"INSERT INTO records VALUES ({','.join('?' * len(row))})", row)
-            connection.execute("UPDATE state SET count = ?, chain = ?", (entry.sequence + 1, entry.chain))
+            for entry, record in entries:
+                row = _row(entry, record)
+                connection.execute(f"INSERT OR REPLACE INTO records VALUES ({','.join('?' * len(row))})", row)
+                connection.execute("UPDATE state SET count = ?, chain = ?", (entry.sequence + 1, entry.chain))
 
     def matching(self, name: str, kind: str | None = None) -> list[str]:
         """Digests of records whose digest begins with ``name`` or that are named so, a lane before its beginning."""
@@ -109,6 +98,25 @@ class Index:
         """Digests of all records of one kind, in order."""
         return self._digests("1", (), kind)
 
+    def briefs(
+        self, kind: str, experiment: str | None = None, newest: int = -1, skipped: int = 0
+    ) -> list[dict[str, Any]]:
+        """What lists show of the records of one kind, the newest first: ``newest`` at most, after ``skipped``."""
+        condition, values = "kind = ?", [kind]
+        if experiment is not None:
+            condition, values = "kind = ? AND experiment = ?", [kind, experiment]
+        query = f"SELECT brief FROM records WHERE {condition} ORDER BY sequence DESC LIMIT ? OFFSET ?"
+        with self._open() as connection:
+            rows = connection.execute(query, (*values, newest, skipped)).fetchall()
+        return [json.loads(row[0]) for row in rows]
+
+    def count(self, kind: str) -> int:
+        """How many records of one kind there are."""
+        with self._open() as connection:
+            return int(
+                connection.execute("SELECT COUNT(*) FROM records WHERE kind = ?", (kind,)).fetchone()[0]
+            )
+
     def _digests(self, condition: str, values: tuple[Any, ...], kind: str | None) -> list[str]:
         restricted = f"{condition} AND kind = ?" if kind else condition
         query = f"SELECT digest FROM records WHERE {restricted} ORDER BY sequence"
@@ -121,3 +129,23 @@ class Index:
         """A connection for one transaction."""
         with closing(sqlite3.connect(self._path, timeout=30)) as connection, connection:
             yield connection
+
+
+def _row(entry: Entry, record: dict[str, Any]) -> tuple[Any, ...]:
+    """The columns of a record; ``words`` are all that a question may ask for."""
+    words = " ".join(json.dumps(record[name], ensure_ascii=False) for name in WORDS if record.get(name))
+    valid = record.get("valid")
+    return (
+        entry.sequence,
+        entry.digest,
+        entry.time,
+        entry.kind,
+        record.get("lane") or record.get("name") or record.get("experiment"),
+        record.get("experiment"),
+        record.get("arm"),
+        record.get("stage"),
+        None if valid is None else int(valid),
+        record.get("verdict"),
+        words.lower(),
+        json.dumps(brief(record)),
+    )

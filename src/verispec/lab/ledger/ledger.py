@@ -83,8 +83,8 @@ class Ledger:
         if known is None or not fits:
             self.index.start_again()
             known = (0, "")
-        for entry in entries[known[0] :]:
-            self.index.add(entry, self.get(entry.digest))
+        if entries[known[0] :]:
+            self.index.add((entry, self.get(entry.digest)) for entry in entries[known[0] :])
 
     def find(self, name: str, kind: str | None = None) -> tuple[str, Record]:
         """The one record whose digest, lane or experiment begins with ``name``. LedgerError when it is not one."""
