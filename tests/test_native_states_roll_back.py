@@ -49,6 +49,20 @@ def test_states_between_need_no_place_of_their_own() -> None:
     assert not any(passing.states.save(0))
 
 
+@pytest.mark.parametrize("isa", _native.available_isas())
+def test_large_states_are_kept_the_same_way(isa: str) -> None:
+    """States that no inner cache holds several of are stored past the caches; the last panel is no whole number of
+    vectors."""
+    for layer in (Layer(key_heads=2, value_heads=16, key_dim=128, value_dim=128), Layer(2, 24, 128, 88)):
+        inputs = layer.inputs(4)
+        kept, passing = Native(layer, threads=2, isa=isa), Native(layer)
+        kept.run(inputs, [-1, 0, 1, 2], [0, 1, 2, 3])
+        for row in range(4):
+            passing.run([x[row : row + 1] for x in inputs], [row - 1], [row], positions=ids([row]))
+        for place in range(4):
+            assert kept.states.save(place) == passing.states.save(place), (layer, place)
+
+
 def test_a_state_that_is_only_read_stays() -> None:
     native = Native(LAYER)
     joined(native, [(0, 4)], [[-1, 0, 0, 0, 0]], 4)

@@ -12,8 +12,8 @@ namespace {
 constexpr int kMaxPlaces = 1 << 16;
 constexpr int64_t kMaxFloats = int64_t{1} << 31;  // of one state of one layer
 constexpr size_t kPage = 4096;
-constexpr int64_t kLine = 16;  // floats
-constexpr size_t kLargeBytes = size_t{16} << 20;
+constexpr int64_t kLine = 16;                    // floats
+constexpr size_t kLargeBytes = size_t{1} << 20;  // of a place: the second cache holds no window of such
 
 int64_t whole_lines(int64_t floats) { return (floats + kLine - 1) / kLine * kLine; }
 
@@ -50,7 +50,7 @@ const StateCache::LayerShape& StateCache::shape(int layer) const {
 }
 
 StateLayer StateCache::at(int64_t offset) const {
-  return {place(0) + offset, static_cast<int64_t>(place_bytes_ / sizeof(float)), bytes() >= kLargeBytes};
+  return {place(0) + offset, static_cast<int64_t>(place_bytes_ / sizeof(float)), place_bytes_ >= kLargeBytes};
 }
 
 StateLayer StateCache::convolution(int layer) const {
