@@ -110,7 +110,9 @@ def nothing_cached(lane: Lane, rows: Rows) -> str | None:
 
 
 def enough_tokens(lane: Lane, rows: Rows) -> str | None:
-    """Every row has the 100 tokens that its rate is taken over."""
+    """Every row has the 100 tokens that its rate is taken over; a lane that is scored has no such rate."""
+    if lane["window"] is None:
+        return None
     few = [
         f"{row['prompt']} {(row['usage'] or {}).get('completion_tokens', 0)}"
         for row in rows
@@ -127,6 +129,8 @@ def tokens_timed(lane: Lane, rows: Rows) -> str | None:
 
 def tokens_spread(lane: Lane, rows: Rows) -> str | None:
     """The tokens of the window did not all arrive at once, as behind a proxy that holds them back: that is no rate."""
+    if lane["window"] is None:
+        return None
     at_once = []
     for row in rows:
         if row["token_source"] is None or row["fault"]:

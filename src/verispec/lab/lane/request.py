@@ -16,6 +16,7 @@ from verispec.lab.targets.target import Target
 @dataclass(frozen=True, slots=True)
 class LaneRequest:
     """``cap`` is the most tokens of an answer; ``order`` the lane's place within its ``block``, ``wave`` its time.
+    ``window`` is how many tokens a rate is taken over; None for a lane whose answers are scored and may be shorter.
     ``shown`` are knobs that a comparison with a control has shown to be read, and how."""
 
     experiment: str
@@ -30,6 +31,7 @@ class LaneRequest:
     canaries: CanarySuite
     wave: int = 0
     temperature: float = 0.0
+    window: int | None = WINDOW
     shown: Mapping[str, str] = field(default_factory=dict)
     lane: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
@@ -56,7 +58,7 @@ class LaneRequest:
             "canary_suite": self.canaries.identity(),
             "max_tokens": self.cap,
             "temperature": self.temperature,
-            "window": WINDOW,
+            "window": self.window,
         }
 
     def body(self, model: str, text: str, cap: int) -> Mapping[str, Any]:
