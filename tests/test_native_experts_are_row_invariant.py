@@ -140,6 +140,24 @@ def test_equal_logits_go_to_the_lowest_ids() -> None:
         assert np.allclose(shares[:2], 1 / 3)
 
 
+def test_logits_that_are_no_numbers_choose_experts_that_exist() -> None:
+    weights = packed("Q8_0", 5, 16, 32)
+    logits = np.full((4, 5), np.nan, np.float32)
+    logits[1, 3], logits[2] = np.inf, -np.inf
+    logits[3] = [1, np.nan, 3, 2, np.nan]
+
+    def graph(program: _native.Program, x: list[int]) -> list[int]:
+        chosen, shares = program.route(x[1], 3, True)
+        return [chosen, shares, program.expert_linear(x[0], chosen, weights)]
+
+    found = [evaluate(graph, [rows_of(4, 32), logits], isa=isa) for isa in _native.available_isas()]
+    assert set(found[0][0].reshape(-1)) <= set(range(5))
+    assert found[0][0][3].tolist() == [2, 3, 0]
+    for results in found:
+        for result, first in zip(results, found[0], strict=True):
+            assert np.array_equal(result, first, equal_nan=True)
+
+
 RECORDING = [
     ("used experts: expected 1 to 8, found 9", lambda p: p.route(p.input(8), 9, True)),
     ("route: experts: expected 1 to 1024, found 2000", lambda p: p.route(p.input(2000), 2, True)),

@@ -199,3 +199,27 @@ def test_decays_keep_their_digits() -> None:
     wanted = expected(layer, inputs)[1]
     visible = np.abs(wanted) > 1e-30
     assert np.abs(found / np.where(visible, wanted, 1) - 1)[visible].max() < 1e-4
+
+
+def test_hostile_values_agree_too() -> None:
+    """Infinities, NaN, denormals and the largest numbers: the same results on every instruction set, and rows of other
+    sequences stay what they are."""
+    extremes = np.array(
+        [0.0, -0.0, 1e-45, -1e-40, 3.4e38, -3.4e38, np.inf, -np.inf, np.nan, 88.8, -103.9], np.float32
+    )
+    layer = Layer()
+    sound = layer.inputs(6)
+    poisoned = [np.resize(extremes, x.shape) for x in sound]
+    inputs = [np.concatenate(pair) for pair in zip(sound, poisoned, strict=True)]
+    alone = Native(layer).run(sound, [-1, *[0] * 5], [0] * 6)
+    places = {"positions": ids([*range(6)] * 2), "slots": ids(np.repeat([0, 1], 6))}
+    found = [
+        Native(layer, threads=2, isa=isa).run(
+            inputs, [-1, *[0] * 5, -1, *[1] * 5], [0] * 6 + [1] * 6, **places
+        )
+        for isa in _native.available_isas()
+    ]
+    for results in found:
+        for result, first, wanted in zip(results, found[0], alone, strict=True):
+            assert np.array_equal(result, first, equal_nan=True)
+            assert same_bits(np.ascontiguousarray(result[:6]), wanted)
