@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import typer
 
-from verispec.cli.lab import analyse, import_log, plan, simulate
+from verispec.cli.lab import (
+    analyse,
+    ask,
+    compare,
+    export,
+    import_log,
+    log,
+    plan,
+    run,
+    show,
+    simulate,
+    smoke,
+    verify,
+)
 
 app = typer.Typer(
     name="lab",
     help="Strict measurements and honest decisions about any engine.",
     no_args_is_help=True,
 )
+app.command("smoke")(smoke.command)
+app.command("run")(run.command)
+app.command("log")(log.command)
+app.command("show")(show.command)
+app.command("compare")(compare.command)
+app.command("ask")(ask.command)
+app.command("verify")(verify.command)
+app.add_typer(export.app)
 app.add_typer(import_log.app)
 app.command("analyse")(analyse.command)
 app.command("plan")(plan.command)

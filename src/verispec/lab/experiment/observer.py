@@ -23,4 +23,7 @@ class Observer:
         """A lane is over."""
 
     def decided(self, stage: str, arm: str, decision: Decision) -> None:
-        """What an arm's lanes say so far."""
+        """What an arm's lanes say so far, after each round."""
+
+    def settled(self, stage: str, arm: str, decision: Decision) -> None:
+        """What a stage came to for an arm; it is in the ledger."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from verispec.lab.decision import Decision, DecisionPlan, PromotionEvidence, Verdict, decide, promote
@@ -15,32 +15,48 @@ from verispec.lab.experiment.measured import MeasuredLane, StageLanes
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.smoke import shown_by_difference, smoke_suite, smoke_verdict
 from verispec.lab.experiment.spec import CONTROL, Experiment
-from verispec.lab.experiment.stage import StageRunner
+from verispec.lab.experiment.stage import LaneRunner, StageRunner
 from verispec.lab.ledger.ledger import Ledger
 
 Record = dict[str, Any]
 SETTLED = (Verdict.REGRESSION, Verdict.NO_DIFFERENCE)
 
 
-def run_experiment(ledger: Ledger, experiment: Experiment, observer: Observer | None = None) -> Record:
-    """The record of a finished experiment, which is in the ledger. Raises DiskFullError and what interrupts it."""
+def run_experiment(
+    ledger: Ledger,
+    experiment: Experiment,
+    observer: Observer | None = None,
+    run_one_lane: LaneRunner | None = None,
+    selected_on: Collection[str] = (),
+) -> Record:
+    """The record of a finished experiment, which is in the ledger. Raises DiskFullError and what interrupts it.
+
+    ``run_one_lane`` says how a lane is run, if not here. ``selected_on`` are lanes that chose the candidates before.
+    """
     ledger.adopt()
-    return ExperimentRun(ledger, experiment, observer or Observer()).run()
+    return ExperimentRun(ledger, experiment, observer or Observer(), run_one_lane, selected_on).run()
 
 
 class ExperimentRun:
     """One experiment while it runs. Lanes of one stage are never mixed with those of another."""
 
-    def __init__(self, ledger: Ledger, experiment: Experiment, observer: Observer) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        experiment: Experiment,
+        observer: Observer,
+        run_one_lane: LaneRunner | None = None,
+        selected_on: Collection[str] = (),
+    ) -> None:
         self._ledger = ledger
         self._experiment = experiment
         self._observer = observer
         self._number = uuid.uuid4().hex[:10]
-        self._runner = StageRunner(ledger, experiment, self._number, observer)
+        self._runner = StageRunner(ledger, experiment, self._number, observer, run_one_lane)
         self._banks = {cap: own_bank(ledger, experiment, cap) for cap in self._caps()}
         self._verdicts: dict[str, Decision] = {}
         self._decisions: list[str] = []
-        self._selected_on: set[str] = set()
+        self._selected_on = set(selected_on)
 
     def run(self) -> Record:
         """All stages, and the record of what they came to."""
@@ -67,6 +83,7 @@ class ExperimentRun:
         suite = smoke_suite(experiment.suite, experiment.stages.smoke_prompts)
         lanes: dict[str, MeasuredLane] = {}
         verdicts: dict[str, Decision] = {}
+        self._observer.stage("smoke", len(experiment.arms))
         for order, (arm, target) in enumerate(experiment.arms.items()):
             lane = self._runner.run_one("smoke", arm, target, suite, experiment.stages.screen_cap, order)
             lanes[arm] = lane
@@ -92,7 +109,7 @@ class ExperimentRun:
         if not going or not stages.screen:
             return list(going)
         lanes, decisions = self._stage("screen", going, stages.screen, stages.screen_cap)
-        self._selected_on = {lane.record["lane"] for lane in lanes.lanes}
+        self._selected_on |= {lane.record["lane"] for lane in lanes.lanes}
         refused = (*SETTLED, Verdict.INVALID)
         alive = [arm for arm in going if decisions[arm].verdict not in refused]
         alive.sort(key=lambda arm: -(decisions[arm].effect or 0.0))
@@ -200,7 +217,7 @@ class ExperimentRun:
         self._decisions.append(self._ledger.add(decision_record(given, decision, lanes)))
         if stage != "repeat":
             self._verdicts[arm] = decision
-        self._observer.decided(stage, arm, decision)
+        self._observer.settled(stage, arm, decision)
 
     def _plan(self, cap: int, searched: int) -> DecisionPlan:
         return plan_with_bank(self._experiment.plan, self._banks[cap], searched)

@@ -113,11 +113,16 @@ def plan_of(record: Mapping[str, Any]) -> DecisionPlan:
 
 def load_experiment(path: Path, home: Path | None = None) -> Experiment:
     """The experiment that a TOML file describes. OptionError for what is malformed or read by nothing."""
+    return parse_experiment(read_experiment(path), str(path), home)
+
+
+def read_experiment(path: Path) -> dict[str, Any]:
+    """The content of an experiment's file, for ``parse_experiment``; its name is the file's if it has none."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: expected TOML, found {error}") from error
-    return parse_experiment({"name": path.stem, **content}, str(path), home)
+    return {"name": path.stem, **content}
 
 
 def parse_experiment(content: Mapping[str, Any], where: str, home: Path | None = None) -> Experiment:

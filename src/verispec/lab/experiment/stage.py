@@ -12,21 +12,34 @@ from verispec.lab.experiment.measured import MeasuredLane, StageLanes
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.spec import Experiment
 from verispec.lab.lane.request import LaneRequest
-from verispec.lab.lane.run import run_lane
+from verispec.lab.lane.run import Progress, Record, run_lane
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.targets.target import Target
 
 Enough = Callable[[StageLanes], bool]
+LaneRunner = Callable[[Ledger, LaneRequest, Progress], tuple[str, Record]]
+"""Runs one lane and gives its digest and record, which are then in the ledger."""
 
 
 class StageRunner:
-    """Runs lanes of one experiment, whose id is ``number``. ``shown`` are proofs about knobs, by arm."""
+    """Runs lanes of one experiment, whose id is ``number``. ``shown`` are proofs about knobs, by arm.
 
-    def __init__(self, ledger: Ledger, experiment: Experiment, number: str, observer: Observer) -> None:
+    ``run_one_lane`` takes the place of ``run_lane``: on another machine, or with something around it.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        experiment: Experiment,
+        number: str,
+        observer: Observer,
+        run_one_lane: LaneRunner | None = None,
+    ) -> None:
         self._ledger = ledger
         self._experiment = experiment
         self._number = number
         self._observer = observer
+        self._run_one_lane = run_one_lane
         self.shown: dict[str, dict[str, str]] = {}
 
     def run(
@@ -49,7 +62,6 @@ class StageRunner:
         """One lane outside any comparison in time."""
         device = self._experiment.devices[0]
         planned = PlannedLane(arm, device, order, f"1/{device}", order)
-        self._observer.stage(stage, 1)
         return self._lane(stage, planned, target, suite, cap)
 
     def _wave(self, stage: str, lanes: Sequence[PlannedLane], suite: Suite, cap: int) -> list[MeasuredLane]:
@@ -80,7 +92,7 @@ class StageRunner:
             shown=self.shown.get(planned.arm, {}),
         )
         self._observer.lane(planned.arm, planned.device)
-        digest, record = run_lane(
+        digest, record = (self._run_one_lane or run_lane)(
             self._ledger, request, lambda done, total: self._observer.prompts(planned.arm, done, total)
         )
         self._observer.measured(record)

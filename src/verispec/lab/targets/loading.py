@@ -42,7 +42,8 @@ def parse_profile(content: Mapping[str, Any], where: str) -> Profile:
             values[name] = Source.parse(values[name])
     if "ready" in values:
         values["ready"] = _build(Readiness, values["ready"], f"{where}: ready")
-    values["counts"] = {name: Source.parse(text) for name, text in values.get("counts", {}).items()}
+    for name in ("counts", "phases"):
+        values[name] = {key: Source.parse(text) for key, text in values.get(name, {}).items()}
     values["reuse"] = tuple(tuple(entry) for entry in values.get("reuse", ()))
     values["activation"] = _probes(values.get("activation", ()), where)
     for name in ("command", "fresh", "packages"):
@@ -53,8 +54,12 @@ def parse_profile(content: Mapping[str, Any], where: str) -> Profile:
 
 def load_target(path: Path, overrides: Mapping[str, Any] | None = None) -> Target:
     """The target that a TOML file describes; ``overrides`` are keys in place of the file's."""
-    content = {**_toml(path.read_text(encoding="utf-8"), str(path)), **(overrides or {})}
-    return parse_target({"name": path.stem, **content}, str(path))
+    return parse_target({**read_target(path), **(overrides or {})}, str(path))
+
+
+def read_target(path: Path) -> dict[str, Any]:
+    """The content of a target's file, for ``parse_target``; its name is the file's if it has none."""
+    return {"name": path.stem, **_toml(path.read_text(encoding="utf-8"), str(path))}
 
 
 def parse_target(content: Mapping[str, Any], where: str) -> Target:

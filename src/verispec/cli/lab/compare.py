@@ -1,0 +1,70 @@
+"""``verispec lab compare``: two lanes or arms beside each other."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from verispec.cli.lab.ledger_option import LedgerOption, open_ledger, percent_text
+from verispec.cli.output import JsonOption, print_json, print_table
+
+MOST = 40
+
+LaneArgument = Annotated[str, typer.Argument(help="A lane's id, or EXPERIMENT:ARM or EXPERIMENT:ARM:STAGE.")]
+
+
+def command(
+    first: LaneArgument,
+    second: LaneArgument,
+    lab: LedgerOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The second against the first: what differs in identity and output, how fast, and by which factor.
+
+    It decides nothing: two lanes are no experiment. Exit status 1 when outputs differ.
+    """
+    from verispec.lab.comparison import compare, lanes_called
+
+    ledger = open_ledger(lab)
+    result = compare(lanes_called(ledger, first), lanes_called(ledger, second))
+    if as_json:
+        print_json(result)
+    else:
+        _print(result)
+    if result["outputs"]["exactness"] == "differs":
+        raise typer.Exit(1)
+
+
+def _print(result: dict[str, Any]) -> None:
+    from verispec.cli.lab.experiment_text import print_outputs
+
+    typer.echo(f"{', '.join(result['second'])} against {', '.join(result['first'])}")
+    for line in result["invalid"]:
+        typer.secho(f"INVALID  {line}", fg=typer.colors.RED)
+    for line in result["comparable"]:
+        typer.secho(f"not comparable: {line}", fg=typer.colors.RED)
+    print_outputs(result["outputs"])
+    typer.echo("")
+    print_table(
+        ("mean of medians", "first", "second", "change"),
+        [
+            (name, _number(one["first"]), _number(one["second"]), percent_text(one["change_percent"]))
+            for name, one in result["metrics"].items()
+        ],
+    )
+    for one in result["factors"] or ():
+        low, high = (percent_text(end) for end in one["interval_percent"])
+        typer.echo(f"{one['name']}: {percent_text(one['change_percent'])} ({low} to {high})")
+    typer.echo(f"\n{len(result['identity'])} differences of identity")
+    for path, (left, right) in list(result["identity"].items())[:MOST]:
+        typer.echo(f"  {path}: {_short(left)} -> {_short(right)}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,87 @@
+"""``verispec lab log``: what has been run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from verispec.cli.lab.ledger_option import LedgerOption, day_text, open_ledger
+from verispec.cli.output import JsonOption, print_json, print_table
+
+if TYPE_CHECKING:
+    from verispec.lab.ledger.ledger import Ledger
+
+
+def command(
+    lanes: Annotated[bool, typer.Option("--lanes", help="Lanes instead of experiments.")] = False,
+    experiment: Annotated[str | None, typer.Option(help="Lanes of this experiment alone.")] = None,
+    last: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 40,
+    lab: LedgerOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Experiments and their verdicts, or lanes and whether they count, the newest last."""
+    ledger = open_ledger(lab)
+    ledger.refresh_index()
+    found = _lanes(ledger, experiment) if lanes or experiment else _experiments(ledger)
+    if as_json:
+        print_json(found[-last:])
+    elif not found:
+        typer.echo("nothing has been run yet; `verispec lab run FILE` runs an experiment (docs/lab.md)")
+    else:
+        print_table([*found[0]], [[_cell(value) for value in line.values()] for line in found[-last:]])
+
+
+def _experiments(ledger: Ledger) -> list[dict[str, Any]]:
+    ended = {}
+    for digest in ledger.index.all("experiment"):
+        record = ledger.get(digest)
+        ended[record["experiment"]] = record["verdict"]
+    lines = []
+    for digest in ledger.index.all("experiment-begun"):
+        record = ledger.get(digest)
+        number = record["experiment"]
+        lines.append(
+            {
+                "experiment": number,
+                "began": day_text(record["began"]),
+                "name": record["name"],
+                "suite": record["suite_name"],
+                "verdict": ended.get(number, "unfinished"),
+            }
+        )
+    return lines
+
+
+def _lanes(ledger: Ledger, experiment: str | None) -> list[dict[str, Any]]:
+    """Lanes in the order they began; one that has no end was interrupted."""
+    ended = {}
+    for digest in ledger.index.all("lane"):
+        record = ledger.get(digest)
+        ended[record["lane"]] = record
+    lines = []
+    for digest in ledger.index.all("lane-begun"):
+        begun = ledger.get(digest)
+        if experiment is not None and not begun["experiment"].startswith(experiment):
+            continue
+        record = ended.get(begun["lane"], {})
+        rate = (record.get("summary") or {}).get("rate_1_100")
+        failed = [one["name"] for one in record.get("gate", ()) if not one["holds"]]
+        lines.append(
+            {
+                "lane": begun["lane"],
+                "experiment": begun["experiment"],
+                "stage": begun["stage"],
+                "arm": begun["arm"],
+                "block": begun["block"],
+                "median": None if rate is None else round(rate["median"], 2),
+                "valid": ("yes" if not failed else f"no: {' '.join(failed)}")
+                if record
+                else "no: interrupted",
+            }
+        )
+    return lines
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else str(value)
