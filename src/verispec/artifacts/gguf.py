@@ -12,8 +12,8 @@ import mmap
 import os
 import stat
 import weakref
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -22,7 +22,13 @@ from numpy.typing import NDArray
 
 from verispec.artifacts.digests import descriptor_sha256
 from verispec.artifacts.gguf_header import GgufHeader, MetadataValue, TensorRecord, describe, read_header
-from verispec.artifacts.tensor_types import TYPES_BY_ID, TensorType, supported_type_names, type_name
+from verispec.artifacts.tensor_types import (
+    INDEX_TYPES,
+    TYPES_BY_ID,
+    TensorType,
+    supported_type_names,
+    type_name,
+)
 from verispec.errors import ArtifactError
 
 SMALLEST_FILE = 24  # magic, version, two counts
@@ -47,7 +53,14 @@ class GgufFile:
     SIGBUS); files in the store are read-only for that reason.
     """
 
-    def __init__(self, path: Path, descriptor: int, mapping: mmap.mmap, header: GgufHeader) -> None:
+    def __init__(
+        self,
+        path: Path,
+        descriptor: int,
+        mapping: mmap.mmap,
+        header: GgufHeader,
+        tables: Collection[str] = (),
+    ) -> None:
         self.path = path
         self.version = header.version
         self.metadata: dict[str, MetadataValue] = header.metadata
@@ -58,12 +71,18 @@ class GgufFile:
         self._mapping = mapping
         self._bytes: NDArray[np.uint8] = np.frombuffer(mapping, dtype=np.uint8)
         self._digest: str | None = None
-        self.tensors = check_file(path, header, self.size)
+        found = {record.name: record for record in header.tensors if record.name in tables}
+        self._tables = {name: check_table(path, one, header, self.size) for name, one in found.items()}
+        matrices = [record for record in header.tensors if record.name not in found]
+        self.tensors = check_file(path, replace(header, tensors=matrices), self.size)
         self._drop_pages(0, header.data_start)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> GgufFile:
-        """Maps and checks ``path``. Raises ArtifactError(file, where, expected, found) for any fault."""
+    def open(cls, path: str | os.PathLike[str], tables: Collection[str] = ()) -> GgufFile:
+        """Maps and checks ``path``. Raises ArtifactError(file, where, expected, found) for any fault.
+
+        ``tables`` names tensors of integers, which ``table`` reads; everywhere else a file holds none.
+        """
         path = Path(path)
         try:
             # O_NONBLOCK: a pipe in the file's place is refused below instead of waited for.
@@ -77,12 +96,17 @@ class GgufFile:
         except BaseException:
             os.close(descriptor)
             raise
-        return cls(path, descriptor, mapping, header)
+        return cls(path, descriptor, mapping, header, tables)
 
     def data(self, name: str) -> NDArray[np.uint8]:
         """The stored bytes of a tensor: a read-only uint8 view [nbytes] of the mapping, no copy."""
         tensor = self._tensor(name)
         return self._bytes[tensor.offset : tensor.offset + tensor.nbytes]
+
+    def table(self, name: str) -> NDArray[np.int64] | None:
+        """One of the ``tables`` that the file was opened with, in 64 bits; None when it holds none of that name."""
+        self._check_open()
+        return self._tables[name].read(self._bytes) if name in self._tables else None
 
     def release(self, name: str) -> None:
         """Lets the system drop the tensor's resident pages; a later read brings them back from the file."""
@@ -176,6 +200,33 @@ def check_tensor(path: Path, record: TensorRecord, header: GgufHeader, file_size
         expected = f"{nbytes} bytes at offset {start}"
         raise ArtifactError(path, where, expected, f"a file of {file_size} bytes")
     return TensorInfo(record.name, record.dimensions[::-1], kind, start, nbytes)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A list of integers in a file, which no pass computes with: ``offset`` is from the file's start."""
+
+    type: str
+    count: int
+    offset: int
+
+    def read(self, content: NDArray[np.uint8]) -> NDArray[np.int64]:
+        stored = np.frombuffer(content, np.dtype(self.type), self.count, self.offset)
+        return stored.astype(np.int64)
+
+
+def check_table(path: Path, record: TensorRecord, header: GgufHeader, file_size: int) -> Table:
+    """A list of integers against the file: one dimension, alignment, and bytes within the file."""
+    where = f"tensor {record.name!a}"
+    if record.type_id not in INDEX_TYPES or len(record.dimensions) != 1:
+        found = f"{type_name(record.type_id)} in {len(record.dimensions)} dimensions"
+        raise ArtifactError(path, where, "a list of I32 or I64", found)
+    table = Table(INDEX_TYPES[record.type_id], record.dimensions[0], header.data_start + record.offset)
+    nbytes = table.count * np.dtype(table.type).itemsize
+    if record.offset % header.alignment or table.offset + nbytes > file_size:
+        expected = f"{nbytes} bytes at an offset aligned to {header.alignment}"
+        raise ArtifactError(path, where, expected, f"offset {record.offset} in a file of {file_size} bytes")
+    return table
 
 
 def check_overlaps(path: Path, tensors: Iterable[TensorInfo]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import mmap
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,12 +56,15 @@ class SafetensorsReader:
         self._maps = maps
 
     @classmethod
-    def open(cls, folder: Path) -> SafetensorsReader:
-        """Maps and checks every file of ``folder``. Raises ArtifactError for the first fault."""
+    def open(cls, folder: Path, tables: Collection[str] = ()) -> SafetensorsReader:
+        """Maps and checks every file of ``folder``. Raises ArtifactError for the first fault.
+
+        ``tables`` names tensors of integers or flags, which ``table`` reads.
+        """
         tensors: dict[str, PublishedTensor] = {}
         maps = {}
         for path in _files(folder):
-            for name, tensor in _read_header(path).items():
+            for name, tensor in _read_header(path, tables).items():
                 if name in tensors:
                     found = f"in {tensors[name].file.name} and {path.name}"
                     raise ArtifactError(folder, f"tensor {name!a}", "a name that occurs once", found)
@@ -82,6 +86,18 @@ class SafetensorsReader:
             self._maps[tensor.file], VIEWS[tensor.type], math.prod(tensor.shape), tensor.offset
         )
         return view.reshape(tensor.shape)
+
+    def table(self, name: str) -> NDArray[np.int64] | None:
+        """One of the ``tables`` that the reader was opened with, in 64 bits; None when no file holds it."""
+        for path in self._maps:
+            with safe_open(path, "numpy") as file:
+                if name in file.keys():  # noqa: SIM118 - no mapping
+                    values = np.asarray(file.get_tensor(name))
+                    if values.ndim != 1 or values.dtype.kind not in "iub":
+                        found = f"{values.dtype} {list(values.shape)}"
+                        raise ArtifactError(path, f"tensor {name!a}", "a list of integers or flags", found)
+                    return values.astype(np.int64)
+        return None
 
     def release(self, name: str) -> None:
         """Lets the system drop the tensor's resident pages."""
@@ -118,8 +134,8 @@ def _files(folder: Path) -> list[Path]:
     return [folder / file for file in files]
 
 
-def _read_header(path: Path) -> dict[str, PublishedTensor]:
-    """The tensors of one file, after the library has checked it."""
+def _read_header(path: Path, tables: Collection[str]) -> dict[str, PublishedTensor]:
+    """The tensors of one file but ``tables``, after the library has checked it."""
     try:
         with safe_open(path, "numpy"):
             pass
@@ -130,7 +146,7 @@ def _read_header(path: Path) -> dict[str, PublishedTensor]:
         header = json.loads(file.read(length))
     tensors = {}
     for name, entry in header.items():
-        if name == "__metadata__":
+        if name == "__metadata__" or name in tables:
             continue
         if entry["dtype"] not in TYPES:
             raise ArtifactError(

@@ -44,6 +44,9 @@ class TensorType(enum.Enum):
 
 TYPES_BY_ID: dict[int, TensorType] = {kind.id: kind for kind in TensorType}
 
+INDEX_TYPES = {26: "<i4", 27: "<i8"}
+"""Integers, which only tables are made of (``GgufFile.tables``): type id to numpy's name."""
+
 # Types of other GGUF files, so that a refusal can say what it found instead of a number.
 KNOWN_UNSUPPORTED: dict[int, str] = {
     4: "Q4_2 (withdrawn)",

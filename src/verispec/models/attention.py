@@ -49,6 +49,13 @@ class AttentionMixer:
         mixed = ops.attention(q, k, v, spec)
         return mixed if gate is None else ops.sigmoid_gate(mixed, gate)
 
+    def remember(self, ops: Operations[Tensor], x: Tensor) -> None:
+        """Stores the keys and values of ``[rows, hidden_size]`` for later passes to attend to, and attends nothing."""
+        k, v = ops.linear(x, self.projections[1:], self.projection_biases[1:])
+        if self.key_norm is not None:
+            k = ops.rms_norm(k, self.key_norm, self.epsilon, groups=self.spec.kv_heads)
+        ops.store(ops.rope(k, self.spec.kv_heads, self.rope), v, self.spec)
+
     def project(self, ops: Operations[Tensor], mixed: Tensor) -> Tensor:
         """The output projection, row by row."""
         (projected,) = ops.linear(mixed, (self.output,), (self.output_bias,))

@@ -141,7 +141,7 @@ def read_hyperparameters(file: object, metadata: Mapping[str, object], vocabular
     if not family.routed:
         _check_dense(reader)
     _check_vocabulary(reader, vocabulary)
-    common = _read_common(reader, family, vocabulary)
+    common = read_common(reader, family, vocabulary)
     if family.hybrid:
         return _with_delta_nets(reader, common)
     return _with_gemma3(reader, common) if architecture == "gemma3" else common
@@ -166,7 +166,8 @@ def _check_vocabulary(reader: MetadataReader, vocabulary: int) -> None:
         raise ArtifactError(reader.file, "metadata key tokenizer.ggml.tokens", expected, str(tokens))
 
 
-def _read_common(reader: MetadataReader, family: Family, vocabulary: int) -> Hyperparameters:
+def read_common(reader: MetadataReader, family: Family, vocabulary: int) -> Hyperparameters:
+    """What every decoder's file says, draft models' included, of one whose embedding has ``vocabulary`` rows."""
     hidden = reader.width("embedding_length")
     heads = reader.integer("attention.head_count", 1, LARGEST_HEADS)
     kv_heads = reader.integer("attention.head_count_kv", 1, LARGEST_HEADS, default=heads)
