@@ -1,4 +1,4 @@
-"""Lanes whose servers are simulated: raw rows with exact times of known rates, from which everything real is derived."""
+"""Lanes of simulated servers: raw rows with exact times of known rates, from which everything is really derived."""
 
 from __future__ import annotations
 
@@ -84,6 +84,7 @@ class SimulatedLanes:
             "request": {"max_tokens": request.cap, "temperature": request.temperature},
             "events": events,
             "token_source": "ids",
+            "text_sha256": f"{text:064x}",
             "finish_reason": "length",
             "usage": {"completion_tokens": request.cap},
             "cached_tokens": 0,

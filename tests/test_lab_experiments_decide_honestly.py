@@ -41,7 +41,7 @@ def test_a_real_gain_is_promoted_on_lanes_that_did_not_select_it(
     assert stages.count("repeat") == 4
     assert stages.count("confirmation") < 24  # it stopped when it knew
     assert {request.cap for request in lanes.requests if request.stage == "confirmation"} == {512}
-    confirmed = [one for _, one in Ledger(tmp_path).records("decision") if one["stage"] == "promotion"][0]
+    (confirmed,) = [one for _, one in Ledger(tmp_path).records("decision") if one["stage"] == "promotion"]
     used = {
         Ledger(tmp_path).get(one)["stage"]
         for one in confirmed["control_lanes"] + confirmed["candidate_lanes"]

@@ -161,7 +161,7 @@ def test_an_answer_of_fewer_than_a_hundred_tokens_has_no_rate_and_does_not_pass(
     metrics = row_metrics(row)
     assert metrics.rate_1_100 is None
     assert metrics.full is not None
-    assert "50" in str(RULES["enough-tokens"]({}, [row]))
+    assert "50" in str(RULES["enough-tokens"]({"window": 100}, [row]))
 
 
 def test_the_request_goes_out_as_the_profile_wants_it(tmp_path: Path) -> None:

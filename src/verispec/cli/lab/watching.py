@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from typing import Any
@@ -43,11 +44,8 @@ class TerminalObserver(Observer):
         if decision.effect is None:
             self._line(f"  {arm}: {decision.text}")
             return
-        low, high = decision.interval
-        self._line(
-            f"  {arm}: {decision.text}, {percent_text(percent(decision.effect))} "
-            f"({percent_text(percent(low))} to {percent_text(percent(high))})"
-        )
+        low, high = (percent_text(percent(end) if math.isfinite(end) else None) for end in decision.interval)
+        self._line(f"  {arm}: {decision.text}, {percent_text(percent(decision.effect))} ({low} to {high})")
 
     def settled(self, stage: str, arm: str, decision: Decision) -> None:
         if stage in ("smoke", "promotion"):

@@ -12,7 +12,7 @@ from typing import Any
 from verispec.lab.ledger.brief import brief
 from verispec.lab.ledger.journal import Entry
 
-VERSION = 2
+VERSION = 3
 TABLES = """
 CREATE TABLE state (version INTEGER, count INTEGER, chain TEXT);
 CREATE TABLE records (
@@ -140,7 +140,7 @@ def _row(entry: Entry, record: dict[str, Any]) -> tuple[Any, ...]:
         entry.digest,
         entry.time,
         entry.kind,
-        record.get("lane") or record.get("name") or record.get("experiment"),
+        record.get("lane") or record.get("experiment") or record.get("name"),
         record.get("experiment"),
         record.get("arm"),
         record.get("stage"),
