@@ -1,0 +1,46 @@
+"""Numbers and foreign text for pages, the same on every one of them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+UNKNOWN = "–"
+
+
+def shown(text: str) -> str:
+    """Text from a log or a server with characters that do not show made visible, such as those that turn it around."""
+    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
+
+
+def signed(percent: float | None) -> str:
+    """A change in percent."""
+    return UNKNOWN if percent is None else f"{percent:+.2f}%"
+
+
+def interval(ends: list[float | None] | None) -> str:
+    """Two changes in percent; an end that is not known rules nothing out on its side."""
+    if ends is None or ends == [None, None]:
+        return "nothing ruled out"
+    return f"{signed(ends[0])} to {signed(ends[1])}"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return UNKNOWN if value is None else f"{value:.{digits}f}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    return UNKNOWN if seconds is None else f"{1000 * seconds:.2f}"
+
+
+def moment(seconds: float | None) -> str:
+    """Seconds since the epoch as a day and a time, UTC."""
+    return UNKNOWN if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def value_text(value: Any) -> str:
+    """Any JSON value on one line."""
+    if value is None:
+        return UNKNOWN
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
