@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from verispec.lab.verification import verify
 
 
 def test_a_sound_lane_is_valid_and_says_everything(tmp_path: Path) -> None:
-    record = measure(tmp_path, small_target("--rows", "2", "--unroll", "4", "--draft", "3", notes="mine"))
+    target = small_target("--rows", "2", "--unroll", "4", "--draft", "3", notes="mine")
+    record = measure(tmp_path, target, device="cpu:0")
     assert broken_rules(record) == {}
     assert record["valid"]
     assert {one["name"] for one in record["gate"]} == set(RULES)
@@ -32,6 +34,7 @@ def test_a_sound_lane_is_valid_and_says_everything(tmp_path: Path) -> None:
     assert identity["options"]["info"]["options"]["unroll"] == 4
     assert identity["host"]["cores"]["logical"] == os.cpu_count()
     assert len(identity["load_at_start"]) == 3
+    assert identity["affinity"] == [0]
     assert {one["knob"]: one["state"] for one in record["activation"]} == {
         "--rows": "read", "--unroll": "read", "--draft": "read",
     }  # fmt: skip
@@ -86,6 +89,27 @@ def test_nothing_of_the_server_is_left(tmp_path: Path) -> None:
     assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "61"]]
 
 
+LAB = """
+import sys, time
+from pathlib import Path
+from lab_lanes import small_target
+from verispec.lab.launch.server import ServerProcess
+with ServerProcess(small_target(), "cpu", Path(sys.argv[1])) as server:
+    print(server.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_server_ends_with_a_lab_that_is_killed(tmp_path: Path) -> None:
+    paths = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, "-c", LAB, str(tmp_path / "log")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=paths) as lab:
+        assert lab.stdout is not None
+        server = psutil.Process(int(lab.stdout.readline()))
+        lab.kill()
+    assert psutil.wait_procs([server], timeout=10)[1] == []
+
+
 class FullDisk:
     """Lets so many writes through; then the disk is full, but for room that was given back."""
 
@@ -133,6 +157,6 @@ def test_an_interrupted_lane_is_written_down(tmp_path: Path) -> None:
     assert len(record["rows"]) == 1
 
 
-def test_faults_and_rules_are_what_the_records_use() -> None:
+def test_every_rule_says_what_it_wants() -> None:
     rules: Any = RULES
     assert all(rule.__doc__ for rule in rules.values())

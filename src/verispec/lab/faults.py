@@ -18,7 +18,6 @@ FAULTS = {
     "token-times-unknown": "the server's chunks cannot be attributed to tokens",
     "usage-missing": "the server did not say how many tokens it wrote",
     "clock-jump": "the clocks of this machine disagree about how long an answer took",
-    "device-missing": "the device does not exist here",
     "disk-full": "the evidence could not be written",
     "interrupted": "the lane was begun and never finished",
     "failed": "something in the lab itself went wrong",

@@ -70,16 +70,24 @@ def code_files(identity: Identity) -> list[Path]:
 def _process_facts(target: Target, server: ServerProcess, process: ObservedProcess) -> dict[str, Any]:
     binary = process.record()
     interpreter = Path(process.arguments[0]) if process.arguments else process.program
+    variables = recorded_variables(process.environment, server.variables)
     folders = package_folders(interpreter, target.profile.packages, process.libraries)
     return {
         "binary": binary,
         "libraries_sha256": binary["libraries_sha256"],
         "packages": package_digests(folders),
-        "arguments": list(process.arguments),
-        "environment": recorded_variables(process.environment, server.variables),
+        "arguments": [_portless(one, server.port) for one in process.arguments],
+        "environment": {name: _portless(value, server.port) for name, value in variables.items()},
         "affinity": list(process.affinity),
         "process": {"pid": process.pid, "created": process.created, "listens": process.listens},
     }
+
+
+def _portless(text: str, port: int) -> str:
+    """The port is another one in every lane, and no difference."""
+    if text == str(port):
+        return "PORT"
+    return f"{text.removesuffix(str(port))}PORT" if text.endswith(f":{port}") else text
 
 
 def _reported(target: Target, report: ServerReport) -> dict[str, Any]:
