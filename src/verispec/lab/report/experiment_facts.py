@@ -22,13 +22,14 @@ UNFINISHED: Record = {
 @dataclass(frozen=True, slots=True)
 class ExperimentFacts:
     """``begun`` is what was meant, ``ended`` the record of the end or None. ``interrupted`` are beginnings of lanes
-    that have no end."""
+    that have no end, ``notes`` what was written down about candidates that were built for it."""
 
     begun: Record
     ended: Record | None
     decisions: tuple[Record, ...]
     lanes: tuple[LaneFacts, ...]
     interrupted: tuple[Record, ...]
+    notes: tuple[Record, ...]
 
     @property
     def number(self) -> str:
@@ -79,6 +80,7 @@ def read_experiment_facts(ledger: Ledger, reader: LaneReader, number: str) -> Ex
         decisions=tuple(ledger.get(digest) for digest in ledger.index.of_experiment(number, "decision")),
         lanes=tuple(lanes),
         interrupted=tuple(record for record in started if record["lane"] not in over),
+        notes=tuple(ledger.get(digest) for digest in ledger.index.of_experiment(number, "candidate")),
     )
 
 

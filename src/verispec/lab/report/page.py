@@ -32,7 +32,7 @@ METRICS = {
 }
 FILTERS = {
     name: getattr(text, name)
-    for name in ("signed", "interval", "number", "milliseconds", "moment", "value_text")
+    for name in ("signed", "interval", "number", "figures", "milliseconds", "moment", "value_text")
 }
 
 

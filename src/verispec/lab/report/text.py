@@ -30,6 +30,11 @@ def number(value: float | None, digits: int = 2) -> str:
     return UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
+def figures(value: float | None) -> str:
+    """Four figures, however large or small the number is."""
+    return UNKNOWN if value is None else f"{value:.4g}"
+
+
 def milliseconds(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else f"{1000 * seconds:.2f}"
 

@@ -111,7 +111,7 @@ class Drawing:
             y = scale(value)
             self.line(left, y, right, y, "grid")
             self.text(left - 6, y + 4, tick_text(value), "tick", "end")
-        self.text(left - 40, min(scale.start, scale.end) - 10, label, "axis")
+        self.text(left - 60, min(scale.start, scale.end) - 18, label, "axis")
 
     def svg(self) -> Markup:
         """The whole element."""

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from verispec.lab.report.lane_facts import LaneFacts
 from verispec.lab.report.plots.drawing import Drawing, Scale, arm_class, scale_over, tick_text
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720.0, 400.0, 70.0, 30.0, 30.0, 350.0
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 940.0, 420.0, 70.0, 30.0, 40.0, 370.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +94,5 @@ def _draw_speeds(drawing: Drawing, across: Scale, upright: Scale) -> None:
         if left < right:
             ends = [(across(x), upright(speed * x / 1000)) for x in (left, right)]
             drawing.path(ends, "speed")
-            drawing.text(ends[1][0] - 4, ends[1][1] + 12, f"{tick_text(speed)} tokens/s", "tick", "end")
+            if ends[1][0] > LEFT + 90:
+                drawing.text(ends[1][0] - 4, ends[1][1] + 12, f"{tick_text(speed)} tokens/s", "tick", "end")

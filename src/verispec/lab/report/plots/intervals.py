@@ -10,7 +10,7 @@ from markupsafe import Markup
 from verispec.lab.report.plots.drawing import Drawing, scale_over
 from verispec.lab.report.text import interval, signed
 
-WIDTH, LEFT, RIGHT, ROW = 720.0, 170.0, 20.0, 44.0
+WIDTH, LEFT, RIGHT, ROW = 940.0, 190.0, 20.0, 44.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from verispec.lab.report.lane_facts import LaneFacts
 from verispec.lab.report.plots.drawing import Drawing, Scale, arm_class, scale_over
 from verispec.lab.report.plots.intervals import short
 
-WIDTH, LEFT, RIGHT, ROW, GAP = 720.0, 250.0, 20.0, 20.0, 12.0
+WIDTH, LEFT, RIGHT, ROW, GAP = 940.0, 250.0, 20.0, 20.0, 12.0
 
 
 def plot_lanes(lanes: Sequence[LaneFacts], arms: Sequence[str], metric: str, label: str) -> Markup:

@@ -11,7 +11,7 @@ from verispec.lab.report.plots.drawing import Drawing, arm_class, scale_over
 from verispec.lab.report.plots.intervals import short
 from verispec.lab.report.text import signed
 
-WIDTH, LEFT, RIGHT, ROW = 720.0, 220.0, 20.0, 20.0
+WIDTH, LEFT, RIGHT, ROW = 940.0, 220.0, 20.0, 20.0
 
 
 def plot_prompts(prompts: Sequence[PromptAudit], arm: int, margin: float, label: str) -> Markup:
