@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 FAULTS = (
     "dies", "dies-at-start", "hangs", "garbage", "not-json", "cut", "error-event", "refuses", "cached", "cached-unsaid",
     "no-usage", "wrong-canaries", "short", "chunks", "bundles", "reasoning", "drifts", "used", "wrong-usage", "totals",
-    "logprobs", "repeats",
+    "logprobs", "repeats", "drips",
 )  # fmt: skip
 
 arguments = argparse.ArgumentParser()
@@ -112,6 +112,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def write_answer(self, body, prompt, fault):
         """A prompt that was asked before is found in the cache, and its first token comes at once."""
+        for _ in range(40 if self.fault == "drips" else 0):
+            self.wfile.write(b": still here\n\n")
+            time.sleep(0.02)
         self.known = self.fault == "cached" or (prompt in seen and self.fault == "repeats")
         seen.add(prompt)
         time.sleep(0.4 if self.fault == "repeats" and not self.known else 0)

@@ -91,6 +91,7 @@ def row(tokens: list[int] | None, text: str = "abc") -> dict[str, object]:
         (row(None), row([1, 2]), "text-exact", None, None),
         (row(None), row(None, "abd"), "differs", 2, "character"),
         (row(None), row(None, "ab"), "differs", 2, "character"),
+        (row(None, "a\ud83d"), row(None, "a\ud83e"), "differs", 1, "character"),  # half a character
     ],
 )
 def test_outputs_are_equal_by_tokens_by_text_or_not(

@@ -33,8 +33,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def ask(server: ServerProcess) -> Ask:
-    def asked(fault: str, silence: float = 10.0, clocks: Clocks | None = None, cap: int = 128) -> Row:
-        client = StreamClient(server.url, "/v1/chat/completions", silence, clocks)
+    def asked(
+        fault: str, silence: float = 10.0, longest: float = 60.0, clocks: Clocks | None = None, cap: int = 128
+    ) -> Row:
+        client = StreamClient(server.url, "/v1/chat/completions", silence, longest, clocks)
         prompt = SuitePrompt("one", "a class", f"Write.!{fault}")
         body = lane_request(server.target).body("tiny", prompt.text, cap)
         return raw_row(prompt, 0, body, client.ask(body))
@@ -59,6 +61,11 @@ def test_a_broken_answer_is_a_row_with_a_named_fault(ask: Ask, fault: str, name:
     assert row["fault"]["name"] == name
     assert row["fault"]["detail"]
     assert RULES["no-fault"]({"faults": []}, [row]) is not None
+
+
+def test_an_answer_that_never_ends_is_a_named_fault(ask: Ask) -> None:
+    """Signs of life between the tokens are no tokens."""
+    assert ask("drips", silence=5.0, longest=0.3)["fault"]["name"] == "server-too-slow"
 
 
 def test_a_server_that_is_gone_is_a_named_fault() -> None:

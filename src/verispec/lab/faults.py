@@ -11,6 +11,7 @@ FAULTS = {
     "server-not-ready": "the server did not get ready in time",
     "server-died": "the server's process ended while it was measured",
     "server-silent": "the server sent nothing for longer than the target allows",
+    "server-too-slow": "an answer took longer than the target allows",
     "server-refused": "the server answered with an error status",
     "server-error": "the server ended an answer with an error",
     "stream-broken": "the connection ended before the answer did",

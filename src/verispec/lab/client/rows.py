@@ -47,7 +47,7 @@ def raw_row(prompt: SuitePrompt, order: int, body: Mapping[str, Any], answer: An
             for index, event in enumerate(answer.events)
         ],
         "token_source": way,
-        "text_sha256": hashlib.sha256(answer.text.encode()).hexdigest(),
+        "text_sha256": hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest(),
         "finish_reason": next((event.finish for event in reversed(answer.events) if event.finish), None),
         "usage": answer.usage,
         "timings": answer.timings,

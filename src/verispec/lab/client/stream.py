@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,16 +40,26 @@ class Answer:
 
 
 class StreamClient:
-    """Asks one server, one connection a request. ``silence`` is how many seconds it may send nothing."""
+    """Asks one server, one connection a request.
+
+    ``silence`` is how many seconds it may send nothing, ``longest`` how many an answer may take, comments included.
+    """
 
     def __init__(
-        self, url: str, endpoint: str, silence: float, clocks: Clocks | None = None, key: str | None = None
+        self,
+        url: str,
+        endpoint: str,
+        silence: float,
+        longest: float = math.inf,
+        clocks: Clocks | None = None,
+        key: str | None = None,
     ) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port
         self._secure = parts.scheme == "https"
         self._path = parts.path.rstrip("/").removesuffix("/v1") + endpoint
         self._silence = silence
+        self._longest = longest
         self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -94,6 +105,8 @@ class StreamClient:
             offset = self.clocks.monotonic() - began
             if not part:
                 raise LaneFaultError("stream-broken", "the connection ended before the answer did")
+            if offset > 1e9 * self._longest:
+                raise LaneFaultError("server-too-slow", f"no end after {self._longest:g} s")
             complete, buffer = split_events(buffer + part)
             for data in complete:
                 if data == DONE:

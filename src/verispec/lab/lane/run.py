@@ -105,7 +105,13 @@ class LaneRun:
     def _ask_all(self, server: ServerProcess, load: list[float]) -> None:
         target = self._request.target
         report = ServerReport(target.profile, server.url, server.log, target.binary)
-        client = StreamClient(server.url, target.profile.endpoint, target.silence_seconds, self._clocks)
+        client = StreamClient(
+            server.url,
+            target.profile.endpoint,
+            target.silence_seconds,
+            target.answer_seconds,
+            self._clocks,
+        )
         at_start = report.metrics()
         self._seen["metrics_at_start"] = {name: at_start.get(name) for name in target.profile.fresh}
         model = target.served_name or served_model(server.url, target.model)

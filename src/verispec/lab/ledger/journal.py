@@ -15,6 +15,8 @@ from pathlib import Path
 from verispec.lab.ledger.objects import LedgerError, room_needed, sync_folder
 
 START = "0" * 64
+TAIL_BYTES = 8192
+"""Holds many entries: one has some 200 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,13 @@ class Journal:
 
     def _last(self, descriptor: int) -> Entry | None:
         """The last whole entry; what stands behind it is the beginning of one whose writer was killed."""
-        content = self._path.read_bytes()
-        end = content.rfind(b"\n") + 1
-        if end < len(content):
-            os.ftruncate(descriptor, end)
-        lines = content[:end].splitlines()
+        size = os.fstat(descriptor).st_size
+        start = max(size - TAIL_BYTES, 0)
+        tail = os.pread(descriptor, size - start, start)
+        end = tail.rfind(b"\n") + 1
+        if start + end < size:
+            os.ftruncate(descriptor, start + end)
+        lines = tail[:end].splitlines()
         return _parse(lines[-1], self._path) if lines else None
 
     @contextmanager

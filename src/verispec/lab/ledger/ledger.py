@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,8 @@ class Ledger:
     def add(self, record: Record) -> str:
         """Keeps a record, whose ``kind`` says what it is, and gives its digest. DiskFullError when there is no room."""
         self._reserve.fill()
-        digest = self.objects.put(record)
-        self._enter(record, digest)
-        return digest
+        with self._writing(fcntl.LOCK_SH):
+            return self._put(record)
 
     def add_at_last(self, record: Record) -> str:
         """As ``add``, with the room kept aside: for the record that says that the disk is full."""
@@ -43,9 +44,8 @@ class Ledger:
         except DiskFullError:
             if not self._reserve.give_up():
                 raise
-            digest = self.objects.put(record)
-            self._enter(record, digest)
-            return digest
+            with self._writing(fcntl.LOCK_SH):
+                return self._put(record)
 
     def add_log(self, path: Path) -> str:
         """Keeps a server's log and gives its digest."""
@@ -66,11 +66,12 @@ class Ledger:
                 yield entry, self.get(entry.digest)
 
     def adopt(self) -> list[str]:
-        """Names objects that a kill left without an entry; gives their digests."""
-        named = {entry.digest for entry in self.entries()}
-        found = [digest for digest in self.objects.digests() if digest not in named]
-        for digest in found:
-            self._enter(self.get(digest), digest)
+        """Names objects that a kill left without an entry; gives their digests. Waits for whoever is writing one."""
+        with self._writing(fcntl.LOCK_EX):
+            named = {entry.digest for entry in self.entries()}
+            found = [digest for digest in self.objects.digests() if digest not in named]
+            for digest in found:
+                self._put(self.get(digest))
         return found
 
     def refresh_index(self) -> None:
@@ -99,5 +100,15 @@ class Ledger:
         """The raw rows of a lane record."""
         return [self.get(digest) for digest in lane["rows"]]
 
-    def _enter(self, record: Record, digest: str) -> None:
+    def _put(self, record: Record) -> str:
+        digest = self.objects.put(record)
         self._journal.append(str(record["kind"]), digest)
+        return digest
+
+    @contextmanager
+    def _writing(self, how: int) -> Iterator[None]:
+        """Writers share the lock; whoever looks for what they left unnamed has it alone. A kill frees it."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        with (self.home / "writers").open("a") as lock:
+            fcntl.flock(lock, how)
+            yield

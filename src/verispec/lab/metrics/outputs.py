@@ -59,7 +59,10 @@ def exactness(comparisons: Sequence[OutputComparison]) -> str | None:
 def output_digest(rows: Sequence[Mapping[str, Any]]) -> str:
     """SHA-256 over what every prompt got, in the order of prompt ids: equal for lanes that wrote the same."""
     written = sorted((row["prompt"], token_ids(row) or row_text(row)) for row in rows)
-    return hashlib.sha256(json.dumps(written, ensure_ascii=False).encode()).hexdigest()
+    text = json.dumps(written, ensure_ascii=False)
+    return hashlib.sha256(
+        text.encode("utf-8", "surrogatepass")
+    ).hexdigest()  # half a character, if a server sends it
 
 
 def _first_difference(first: Sequence[Any], second: Sequence[Any]) -> int | None:

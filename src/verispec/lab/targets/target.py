@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -54,6 +56,7 @@ class Target:
     url: str | None = None
     served_name: str | None = None
     silence_seconds: float = 120.0
+    answer_seconds: float = 1800.0
     notes: str = ""
 
     def command(self, host: str, port: int) -> list[str]:
@@ -87,7 +90,9 @@ class Target:
     def record(self) -> dict[str, Any]:
         """All of it as JSON, for the ledger."""
         content = asdict(self)
+        profile = json.dumps(content["profile"], sort_keys=True, default=str)
         content["profile"] = self.profile.engine
+        content["profile_sha256"] = hashlib.sha256(profile.encode()).hexdigest()
         content["command"] = self.command("HOST", 0)
         return content
 
