@@ -7,15 +7,19 @@ import typer
 from verispec.cli.lab import (
     analyse,
     ask,
+    candidate,
     compare,
     export,
     import_log,
     log,
     plan,
+    report,
     run,
     show,
     simulate,
     smoke,
+    tune,
+    ui,
     verify,
 )
 
@@ -31,6 +35,10 @@ app.command("show")(show.command)
 app.command("compare")(compare.command)
 app.command("ask")(ask.command)
 app.command("verify")(verify.command)
+app.command("report")(report.command)
+app.command("ui")(ui.command)
+app.command("tune")(tune.command)
+app.add_typer(candidate.app)
 app.add_typer(export.app)
 app.add_typer(import_log.app)
 app.command("analyse")(analyse.command)

@@ -1,0 +1,70 @@
+"""What a search would run and could tell apart, before its first lane."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from verispec.lab.experiment.bank import own_bank, plan_with_bank
+from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.noise_bank import PUBLISHED, NoiseBank, read_bank
+from verispec.lab.search.run import unfinished
+from verispec.lab.search.search import Search
+from verispec.lab.simulation.sequential_power import smallest_detectable
+
+
+def search_outlook(ledger: Ledger, search: Search) -> dict[str, Any]:
+    """Configurations, rungs with their lanes, and effects that are found 4 times of 5.
+
+    ``gap_percent`` of a rung is the difference between two configurations that gives the slower one up by its end.
+    ``lanes_at_most`` is when nobody is behind, ``lanes_if_halved`` when half of them are in each rung.
+    """
+    experiment, halving = search.experiment, search.halving
+    bank, own = _bank(ledger, search)
+    deviation = bank.noise.deviation
+    plan = experiment.plan
+    if own:
+        plan = plan_with_bank(plan, bank, 1)
+    giving_up = search.giving_up(plan)
+    devices = len(experiment.devices)
+    rungs: list[dict[str, Any]] = []
+    rounds = 0
+    alive = len(experiment.candidates)
+    for rung in range(halving.rungs):
+        rounds += halving.rounds(rung)
+        halved = max(math.ceil(alive / 2**rung), 1)
+        rungs.append(
+            {
+                "stage": f"rung-{rung + 1}",
+                "rounds": halving.rounds(rung),
+                "lanes_at_most": halving.rounds(rung) * devices * (alive + 1),
+                "lanes_if_halved": halving.rounds(rung) * devices * (halved + 1),
+                "gap_percent": _percent(smallest_detectable(deviation, rounds * devices, giving_up)),
+            }
+        )
+    confirming = experiment.stages.confirmation * devices
+    found = smallest_detectable(deviation, confirming, plan) if confirming else None
+    going_on = unfinished(ledger, search)
+    return {
+        "name": search.name,
+        "configurations": experiment.candidates,
+        "devices": list(experiment.devices),
+        "risk": halving.risk,
+        "lanes_allowed": halving.lanes or None,
+        "rungs": rungs,
+        "confirmation_lanes_per_arm": confirming,
+        "confirmation_effect_percent": _percent(found),
+        "lane_deviation_percent": round(100 * deviation, 3),
+        "noise_source": bank.source if own else "a published log, for want of controls of one's own",
+        "goes_on": None if going_on is None else going_on["experiment"],
+    }
+
+
+def _bank(ledger: Ledger, search: Search) -> tuple[NoiseBank, bool]:
+    """Past controls at the rungs' cap; the published log's where there are none."""
+    bank = own_bank(ledger, search.experiment, search.experiment.stages.screen_cap)
+    return (bank, True) if bank.noise.degrees else (read_bank(PUBLISHED, "512", "median"), False)
+
+
+def _percent(log_effect: float | None) -> float | None:
+    return None if log_effect is None else round(100 * math.expm1(log_effect), 2)
