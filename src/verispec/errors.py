@@ -38,6 +38,10 @@ class UnsupportedError(VerispecError):
         super().__init__(f"{message} [{code}]" + (f". {remedy}" if remedy else ""))
 
 
+class AdmissionError(UnsupportedError):
+    """A draft artifact that is not what it is said to be, or does not belong to its target; ``code`` says which."""
+
+
 class OptionError(VerispecError):
     """An option that is unknown, malformed, out of range or read by nothing."""
 

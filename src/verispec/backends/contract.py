@@ -14,7 +14,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from verispec.artifacts.draft_file import DraftFile
+from verispec.backends.draft_block import DraftBlock
 from verispec.errors import UnsupportedError
+from verispec.models.draft_hyperparameters import DraftHyperparameters
 
 DEFAULT_CONTEXT = 4096
 """Positions a sequence holds unless told otherwise, or as many as the model was trained on, if fewer."""
@@ -130,12 +133,19 @@ class Prediction(NamedTuple):
 
 
 class PredictionBlock(ABC):
-    """The prediction block that came with a target (multi-token prediction), and one cache of its entries a sequence.
+    """A block that predicts from the target's hidden states token by token, and one cache of its entries a sequence:
+    the one that came with a target (multi-token prediction), or an EAGLE-3 head.
 
-    Entry p of a sequence, p >= 1, is made from the token at position p and a hidden state for position p - 1: the
-    target's own after its final norm where the token is committed, and further on the block's. It lies in the
-    backend's sequence: opened, closed and copied into prefix blocks with it.
+    Entry p of a sequence, p >= 1, is made from the token at position p and what is known of position p - 1: the
+    target's own hidden states where the token is committed (its final one, or several side by side), and further on
+    the block's. Entries are opened and closed with the backend's sequence; those of a block that came with the target
+    are copied into prefix blocks with it.
     """
+
+    @property
+    @abstractmethod
+    def positions(self) -> int:
+        """There are entries for positions below it; further on, nothing is predicted."""
 
     @abstractmethod
     def absorb(
@@ -143,8 +153,8 @@ class PredictionBlock(ABC):
     ) -> npt.NDArray[np.float32]:
         """Writes the entries of the committed ``tokens`` from ``position`` on, over whatever was there.
 
-        ``hidden`` is ``[tokens, hidden_size]`` float32 of the positions before theirs, and read where it lies. Gives
-        the last entry's hidden state, ``[1, hidden_size]``, a copy.
+        ``hidden`` is ``[tokens, columns]`` float32 of the positions before theirs, and read where it lies: contiguous
+        hidden states, one or several of them side by side. Gives the last entry's own, ``[1, hidden_size]``, a copy.
         """
 
     @abstractmethod
@@ -221,6 +231,19 @@ class BackendAdapter(ABC):
             "needs-prediction-tensors",
             f"backend {self.name}: expected a model with a prediction block, found none",
             "Use a model file that carries one",
+        )
+
+    def draft_head(self, file: DraftFile, draft: DraftHyperparameters) -> PredictionBlock | DraftBlock:
+        """An open draft head on this target: a ``PredictionBlock`` for EAGLE-3, a ``DraftBlock`` otherwise.
+
+        It shares the target's sequences and, where the file holds none of its own, embedding and output matrix. One
+        sequence more, numbered ``Capabilities.sequences``, is nobody's: for a check of the head. Raises ArtifactError
+        for a head that does not fit the target, MemoryLimitError, and UnsupportedError for a backend that has none.
+        """
+        raise UnsupportedError(
+            "backend-without-draft-heads",
+            f"backend {self.name}: expected one that runs draft heads, found none",
+            "Use the native backend",
         )
 
     @abstractmethod

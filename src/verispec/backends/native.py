@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from verispec import _native
+from verispec.artifacts.draft_file import DraftFile
 from verispec.backends.contract import (
     BackendAdapter,
     Capabilities,
@@ -19,6 +20,9 @@ from verispec.backends.contract import (
     PrefixBlock,
     Row,
 )
+from verispec.backends.draft_block import DraftBlock
+from verispec.backends.native_draft import TargetParts
+from verispec.backends.native_heads import NativeHeads
 from verispec.backends.native_plan import (
     LOGIT_ROWS,
     MAX_THREADS,
@@ -41,6 +45,7 @@ from verispec.backends.row_check import check_call, check_rows
 from verispec.backends.slots import Slots, SlotState
 from verispec.backends.state_window import StateColumns
 from verispec.errors import BackendError, OptionError
+from verispec.models.draft_hyperparameters import DraftHyperparameters
 from verispec.models.memory import MemoryNeed, available_memory, check_memory, kept_positions
 from verispec.ops.native import NativePasses, PassKind
 from verispec.ops.native_weights import load_weights
@@ -77,6 +82,7 @@ class NativeBackend(BackendAdapter):
         self._plan = plan
         self._threads = threads
         self._capabilities = planned_capabilities(plan)
+        self._drafts = NativeHeads(TargetParts(model, weights, decoder.head, limits, pool, isa))
         self._prediction: NativePredictionHeads | None = None
         if model.prediction_layers:
             passes = NativePredictionPasses(
@@ -128,6 +134,7 @@ class NativeBackend(BackendAdapter):
             self._prediction.entries.forget(sequence)
         if not self._cache.closed:
             self._cache.discard_slot(sequence)
+            self._drafts.forget(sequence)
 
     def length(self, sequence: int) -> int:
         return self._slots.state(sequence).length
@@ -248,6 +255,10 @@ class NativeBackend(BackendAdapter):
             return super().prediction_block(rows, ranked)
         return self._prediction.block(rows, ranked)
 
+    def draft_head(self, file: DraftFile, draft: DraftHyperparameters) -> PredictionBlock | DraftBlock:
+        self._check_open()
+        return self._drafts.open(file, draft)
+
     @cached_property
     def _prefixes(self) -> NativePrefixes:
         layout = self.name, _native.arithmetic_version, self._plan.file.sha256(), PREFIX_BLOCK
@@ -272,6 +283,7 @@ class NativeBackend(BackendAdapter):
     def close(self) -> None:
         if not self._cache.closed:
             self._cache.close()
+            self._drafts.close()
             if self._states is not None:
                 self._states.cache.close()
             self._passes = self._prediction = None

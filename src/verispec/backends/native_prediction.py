@@ -11,6 +11,7 @@ import numpy.typing as npt
 from verispec import _native
 from verispec.artifacts.model_file import ModelFile
 from verispec.backends.contract import COMMITTED, Prediction, PredictionBlock, Row
+from verispec.backends.scattered_logits import ScatteredLogits
 from verispec.models.prediction import PredictionBlock as PredictionGraph
 from verispec.ops.contract import AFTER_FINAL_NORM
 from verispec.ops.native import Graph, NativeOperations, NativePasses, PassKind
@@ -99,8 +100,11 @@ class NativePredictionBlock(PredictionBlock):
         """``ids``: the target's token of each output of ``head``; None where output i is token i."""
         self._passes = passes
         self._reading, self._stepping = passes.head(head)
-        self._ids = ids
-        self._whole = np.full(vocabulary, -np.inf, np.float32)
+        self._scattered = ScatteredLogits(ids, vocabulary)
+
+    @property
+    def positions(self) -> int:
+        return self._passes.positions
 
     def absorb(self, sequence: int, position: int, tokens: Sequence[int], hidden: Hidden) -> Hidden:
         passes = self._passes
@@ -130,13 +134,7 @@ class NativePredictionBlock(PredictionBlock):
         return self._passes.entries.behind(sequence, length)
 
     def scattered(self, logits: Hidden) -> Hidden:
-        if self._ids is None and len(logits) == len(self._whole):
-            return logits
-        if self._ids is None:
-            self._whole[: len(logits)] = logits
-        else:
-            self._whole[self._ids] = logits
-        return self._whole
+        return self._scattered.scatter(logits)
 
 
 class NativePredictionHeads:

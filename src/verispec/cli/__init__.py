@@ -13,12 +13,14 @@ import typer
 
 from verispec import __version__
 from verispec.cli import (
+    admit,
     bench,
     capabilities,
     chat,
     compare_artifacts,
     conformance,
     convert,
+    convert_draft,
     corpus,
     demo,
     inspect,
@@ -78,6 +80,8 @@ app.command("convert")(convert.command)
 app.command("quantize")(quantize.command)
 app.command("compare-artifacts")(compare_artifacts.command)
 app.command("rank-vocab")(rank_vocab.command)
+app.command("admit")(admit.command)
+app.command("convert-draft")(convert_draft.command)
 app.add_typer(bench.app)
 app.add_typer(lab.app)
 

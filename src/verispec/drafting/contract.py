@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,9 @@ class Proposal:
 
 NOTHING = Proposal()
 """No token offered."""
+
+CONTEXT_LIMIT = "context-limit"
+"""Why nothing is proposed: the text has grown beyond the positions that the drafter can be used at."""
 
 
 class InvalidProposalError(ValueError):
@@ -78,6 +82,8 @@ class Drafter(ABC):
     """The strategy this drafter implements, as written in the strategy vocabulary."""
     taps: tuple[int, ...] = ()
     """The target's hidden states that ``absorb`` is given; numbered as in ``ops.contract``."""
+    declined: Mapping[str, int] = MappingProxyType({})
+    """How often there was nothing that it could propose at all, by reason, in the rounds that were committed."""
 
     @abstractmethod
     def observe(self, tokens: Sequence[int]) -> None:

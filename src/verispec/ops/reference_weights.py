@@ -8,11 +8,11 @@ import numpy as np
 from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
 
-from verispec.artifacts.gguf import GgufFile
+from verispec.artifacts.model_file import ModelFile
 from verispec.ops.reference_arrays import Matrix
 
 
-def reference_matrix(file: GgufFile, name: str) -> Matrix:
+def reference_matrix(file: ModelFile, name: str) -> Matrix:
     """One tensor, float32 ``[rows, columns]``; a vector is one row, experts' matrices keep three dimensions."""
     tensor = file.tensors[name]
     rows = int(np.prod(tensor.shape[:-1], dtype=np.int64))
@@ -27,6 +27,6 @@ def storage_type(type_name: str) -> np.dtype[np.generic]:
     return np.dtype({"F32": "<f4", "F16": "<f2"}.get(type_name, "u1"))
 
 
-def reference_weights(file: GgufFile, names: Iterable[str]) -> dict[str, Matrix]:
+def reference_weights(file: ModelFile, names: Iterable[str]) -> dict[str, Matrix]:
     """The named tensors of a file."""
     return {name: reference_matrix(file, name) for name in names}

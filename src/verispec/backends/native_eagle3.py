@@ -1,0 +1,74 @@
+"""An EAGLE-3 head by native passes, with a cache of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from verispec import _native
+from verispec.backends.contract import COMMITTED, Prediction, PredictionBlock, Row
+from verispec.backends.native_draft import HeadParts
+from verispec.backends.native_prediction import PredictionEntries
+from verispec.backends.scattered_logits import ScatteredLogits
+from verispec.models.eagle3 import FED_BACK, build_eagle3
+from verispec.ops.native import PassKind
+
+Hidden = npt.NDArray[np.float32]
+_TAPS = frozenset({FED_BACK})
+_READ = PassKind(1, 1, True, frozenset())
+_STEP = PassKind(1, 1, True, _TAPS)
+
+
+class NativeEagle3(PredictionBlock):
+    """Not thread-safe, as the backend is not."""
+
+    def __init__(self, parts: HeadParts, ids: npt.NDArray[np.int64] | None) -> None:
+        """``ids``: the target's token of each output; None where output i is token i."""
+        graph = build_eagle3(parts.draft, parts.tensors, parts.embedding, parts.head, parts.rope_factors)
+        workspace = _native.Workspace()
+        self._filling = parts.passes(lambda ops, outputs, taps: graph.fill(ops, outputs), workspace)
+        self._reading = parts.passes(lambda ops, outputs, taps: graph.read(ops), workspace)
+        self._stepping = parts.passes(lambda ops, outputs, taps: graph.step(ops, outputs), workspace)
+        self._rows = min(parts.target.limits.rows, parts.cache.positions)
+        self._positions = parts.cache.positions
+        self._scattered = ScatteredLogits(ids, parts.draft.decoder.vocabulary)
+        self._entries = PredictionEntries()
+
+    @property
+    def positions(self) -> int:
+        return self._positions
+
+    def absorb(self, sequence: int, position: int, tokens: Sequence[int], hidden: Hidden) -> Hidden:
+        count = min(len(tokens), self._positions - position)
+        last = hidden[-1:]
+        for begin in range(0, count, self._rows):
+            end = min(begin + self._rows, count)
+            rows = [Row(sequence, position + i, tokens[i], COMMITTED) for i in range(begin, end)]
+            program = self._filling.program(PassKind(len(rows), 1, False, _TAPS))
+            program.evaluate(rows, [len(rows) - 1], inputs=[hidden[begin:end]])
+            last = program.hidden(FED_BACK)
+        self._entries.note(sequence, position + len(tokens) - 1, hidden[-1:].copy())
+        return last.copy()
+
+    def first(self, hidden: Hidden) -> Prediction:
+        program = self._reading.program(_READ)
+        program.evaluate([Row(0, 0, 0, COMMITTED)], [0], inputs=[hidden])
+        return Prediction(program.logits()[0], hidden)
+
+    def step(self, sequence: int, position: int, token: int, hidden: Hidden) -> Prediction:
+        program = self._stepping.program(_STEP)
+        # a copy, since the pass may lie over what the last one gave
+        program.evaluate([Row(sequence, position, token, COMMITTED)], [0], inputs=[hidden.copy()])
+        return Prediction(program.logits()[0], program.hidden(FED_BACK))
+
+    def resume(self, sequence: int, length: int) -> Hidden | None:
+        return self._entries.behind(sequence, length)
+
+    def scattered(self, logits: Hidden) -> Hidden:
+        return self._scattered.scatter(logits)
+
+    def forget(self, sequence: int) -> None:
+        """The sequence is closed."""
+        self._entries.forget(sequence)
