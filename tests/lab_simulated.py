@@ -14,7 +14,7 @@ from verispec.lab.lane.derived import derived
 from verispec.lab.lane.request import LaneRequest
 from verispec.lab.ledger.ledger import Ledger
 
-ROWS = 4
+ROWS = 16
 """Tokens of a pass, all of which arrive at once."""
 
 Speeds = Mapping[str, float]

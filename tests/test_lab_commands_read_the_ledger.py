@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +42,22 @@ arguments = ["--spec-mode", "suffix", "--spec-draft-max", "8"]
 """
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an experiment's description, and a ledger in which it was run."""
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "experiment.toml").write_text(EXPERIMENT)
+    with pytest.MonkeyPatch.context() as patch:
+        simulate(patch, {"control": 100.0, "eight": 160.0}, noise=0.004)
+        assert main(["lab", "run", str(folder / "experiment.toml"), "--lab", str(folder / "ledger")]) == 0
+    return folder
+
+
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A ledger with one experiment, told by the environment."""
-    simulate(monkeypatch, {"control": 100.0, "eight": 160.0}, noise=0.004)
-    monkeypatch.setenv("VERISPEC_LAB", str(tmp_path / "lab"))
-    (tmp_path / "experiment.toml").write_text(EXPERIMENT)
-    assert main(["lab", "run", str(tmp_path / "experiment.toml")]) == 0
-    return tmp_path / "lab"
+def lab(written: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The ledger, told by the environment."""
+    monkeypatch.setenv("VERISPEC_LAB", str(written / "ledger"))
+    return written / "ledger"
 
 
 def lanes_of(lab: Path, arm: str) -> list[dict[str, Any]]:
@@ -58,10 +67,10 @@ def lanes_of(lab: Path, arm: str) -> list[dict[str, Any]]:
 
 
 def test_an_experiment_is_run_listed_shown_and_verified(
-    lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lab: Path, written: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    assert main(["lab", "run", str(tmp_path / "experiment.toml"), "--dry-run"]) == 0
+    assert main(["lab", "run", str(written / "experiment.toml"), "--dry-run"]) == 0
     assert "6 lanes an arm find" in capsys.readouterr().out
     (number,) = [one["experiment"] for _, one in Ledger(lab).records("experiment")]
     assert main(["lab", "log"]) == 0
@@ -80,9 +89,14 @@ def test_an_experiment_is_run_listed_shown_and_verified(
     assert "(by 100: 1% high)" in shown
     assert main(["lab", "verify"]) == 0
     assert capsys.readouterr().out.startswith("holds")
-    path = Ledger(lab).objects.path(lanes_of(lab, "eight")[0]["rows"][0])
+
+
+def test_a_changed_row_is_found(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = shutil.copytree(lab, tmp_path / "copy")
+    path = Ledger(copy).objects.path(lanes_of(copy, "eight")[0]["rows"][0])
     path.write_bytes(path.read_bytes().replace(b"100000000", b"100000001"))
-    assert main(["lab", "verify"]) == 1
+    capsys.readouterr()
+    assert main(["lab", "verify", "--lab", str(copy)]) == 1
     assert "altered" in capsys.readouterr().out
 
 

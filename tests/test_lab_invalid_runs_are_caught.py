@@ -132,15 +132,14 @@ class TestOnARealServer:
         (row,) = Ledger(tmp_path).rows(record)
         assert row["token_source"] == "ids"
 
-    def test_a_misspelt_variable(self, tmp_path: Path) -> None:
-        record = self.lane(tmp_path, real_target(environment={"VERISPEC_IAS": "avx2"}))
-        assert "VERISPEC_IAS avx2 is unread" in broken_rules(record)["knobs-read"]
-
-    def test_another_binary_and_left_out_flags(self, tmp_path: Path) -> None:
+    def test_another_binary_left_out_flags_and_a_misspelt_variable(self, tmp_path: Path) -> None:
         program = real_target().binary
         script = wrapper(
             tmp_path, "record", f'{program} serve smollm2-135m --host 127.0.0.1 --port "$6" --ctx 1024'
         )
-        broken = broken_rules(self.lane(tmp_path, real_target("--spec-mode", "off", binary=script)))
+        variables = {"VERISPEC_IAS": "avx2"}
+        target = real_target("--spec-mode", "off", binary=script, environment=variables)
+        broken = broken_rules(self.lane(tmp_path, target))
         assert f"binary: expected {script}" in broken["identity-as-declared"]
         assert "arguments: expected '--spec-mode' as declared" in broken["identity-as-declared"]
+        assert "VERISPEC_IAS avx2 is unread" in broken["knobs-read"]

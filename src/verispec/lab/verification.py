@@ -26,8 +26,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """``records`` counts what was looked at, by kind."""
+    """``records`` counts what was looked at, by kind. ``head`` is the journal's last hash: whoever has noted it down
+    will see it if the newest entries are ever cut off."""
 
+    head: str
     records: dict[str, int]
     findings: tuple[Finding, ...]
     interrupted: tuple[str, ...]
@@ -70,7 +72,8 @@ def verify(ledger: Ledger, progress: Callable[[int, int], None] | None = None) -
         if progress is not None:
             progress(place + 1, len(entries))
     unnamed = tuple(digest for digest in ledger.objects.digests() if digest not in named)
-    return Verification(counts, tuple(findings), tuple(begun), unnamed)
+    head = entries[-1].chain if entries else ""
+    return Verification(head, counts, tuple(findings), tuple(begun), unnamed)
 
 
 def _wrong(ledger: Ledger, record: Record) -> Iterator[str]:
@@ -99,7 +102,9 @@ def _wrong(ledger: Ledger, record: Record) -> Iterator[str]:
 
 def _numbers(decision: Record) -> dict[str, Any]:
     """A decision without its wording, which may change from version to version."""
-    kept = {name: value for name, value in decision.items() if name not in ("reasons", "text", "requirements")}
+    kept = {
+        name: value for name, value in decision.items() if name not in ("reasons", "text", "requirements")
+    }
     return {**kept, "requirements": [[one["name"], one["status"]] for one in decision["requirements"]]}
 
 

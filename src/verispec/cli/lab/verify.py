@@ -22,6 +22,7 @@ def command(lab: LedgerOption = None, as_json: JsonOption = False) -> None:
         print_json(
             {
                 "holds": result.holds,
+                "head": result.head,
                 "records": result.records,
                 "findings": [{"where": one.where, "what": one.what} for one in result.findings],
                 "interrupted": list(result.interrupted),
@@ -31,6 +32,8 @@ def command(lab: LedgerOption = None, as_json: JsonOption = False) -> None:
     else:
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(result.records.items()))
         typer.echo(f"{'holds' if result.holds else 'DOES NOT HOLD'}: {counts or 'nothing recorded yet'}")
+        if result.head:
+            typer.echo(f"  head of the journal {result.head}")
         for one in result.findings:
             typer.secho(f"  {one.where[:12]}: {one.what}", fg=typer.colors.RED)
         for lane in result.interrupted:

@@ -44,7 +44,6 @@ class Journal:
         """Adds an entry, durably. DiskFullError, with the file as it was, when there is no room."""
         new = not self._path.exists()
         with self._locked() as descriptor:
-            whole = os.fstat(descriptor).st_size
             last = self._last(descriptor)
             sequence, chain = (last.sequence + 1, last.chain) if last else (0, START)
             now = round(time.time(), 6)
