@@ -143,7 +143,8 @@ def test_what_was_tried_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_crash_and_an_inert_knob_are_verdicts_of_the_smoke_stage(tmp_path: Path) -> None:
-    arms = {
+    arms: dict[str, tuple[str, ...]] = {
+        "again": (),
         "dead": ("--fault", "dies-at-start"),
         "inert": ("--p-min", "0.3"),
         "other": ("--seed", "3", "--rows", "2"),
@@ -157,6 +158,7 @@ def test_a_crash_and_an_inert_knob_are_verdicts_of_the_smoke_stage(tmp_path: Pat
     assert "no such kernel" in str(verdicts["dead"]["reasons"])
     assert "--p-min is unread" in str(verdicts["inert"]["reasons"])
     assert "other" not in verdicts
+    assert record["second_controls"] == ["again"]
 
 
 def test_a_control_that_fails_the_gate_decides_nothing(tmp_path: Path) -> None:

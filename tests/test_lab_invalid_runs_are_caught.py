@@ -37,6 +37,15 @@ def test_a_wrapper_that_starts_another_binary_is_caught(tmp_path: Path) -> None:
     assert broken["identity-as-declared"].startswith(f"binary: expected {script}")
 
 
+def test_a_default_that_is_not_the_checkout_that_was_meant_is_caught(tmp_path: Path) -> None:
+    """The binary was left to its default: what it was compared with is the default itself."""
+    checkout = tmp_path / "patched"
+    checkout.mkdir()
+    broken = broken_rules(measure(tmp_path / "lab", small_target(source=str(checkout))))
+    assert f"binary: expected one built in {checkout}" in broken["identity-as-declared"]
+    assert broken["identity-complete"] == "missing: source"  # nor is it a checkout
+
+
 def test_a_wrapper_may_be_declared(tmp_path: Path) -> None:
     script = wrapper(tmp_path, "starter", f'{sys.executable} "$@"')
     assert measure(tmp_path, small_target(binary=script, declared={"binary": sys.executable}))["valid"]

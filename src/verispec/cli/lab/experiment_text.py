@@ -31,6 +31,8 @@ def print_experiment(record: Record) -> None:
             for arm, one in record["verdicts"].items()
         ],
     )
+    for arm in record["second_controls"]:
+        typer.echo(f"{arm}: nothing that was observed of it differs from the control")
     for arm, one in record["verdicts"].items():
         for reason in one["reasons"]:
             typer.echo(f"{arm}: {reason}")

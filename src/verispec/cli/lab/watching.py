@@ -47,6 +47,9 @@ class TerminalObserver(Observer):
         low, high = (percent_text(percent(end) if math.isfinite(end) else None) for end in decision.interval)
         self._line(f"  {arm}: {decision.text}, {percent_text(percent(decision.effect))} ({low} to {high})")
 
+    def noticed(self, text: str) -> None:
+        self._line(f"  note: {text}")
+
     def settled(self, stage: str, arm: str, decision: Decision) -> None:
         if stage in ("smoke", "promotion"):
             self.decided(stage, arm, decision)

@@ -22,6 +22,9 @@ class Observer:
     def measured(self, record: dict[str, Any]) -> None:
         """A lane is over."""
 
+    def noticed(self, text: str) -> None:
+        """Something that whoever reads the verdict should know."""
+
     def decided(self, stage: str, arm: str, decision: Decision) -> None:
         """What an arm's lanes say so far, after each round."""
 

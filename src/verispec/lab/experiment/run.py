@@ -13,7 +13,7 @@ from verispec.lab.experiment.bank import own_bank, plan_with_bank
 from verispec.lab.experiment.decisions import DecisionInput, decision_record, promotion_evidence
 from verispec.lab.experiment.measured import MeasuredLane, StageLanes
 from verispec.lab.experiment.observer import Observer
-from verispec.lab.experiment.smoke import shown_by_difference, smoke_suite, smoke_verdict
+from verispec.lab.experiment.smoke import second_controls, shown_by_difference, smoke_suite, smoke_verdict
 from verispec.lab.experiment.spec import CONTROL, Experiment
 from verispec.lab.experiment.stage import LaneRunner, StageRunner
 from verispec.lab.ledger.ledger import Ledger
@@ -57,6 +57,7 @@ class ExperimentRun:
         self._verdicts: dict[str, Decision] = {}
         self._decisions: list[str] = []
         self._selected_on = set(selected_on)
+        self._second_controls: list[str] = []
 
     def run(self) -> Record:
         """All stages, and the record of what they came to."""
@@ -71,6 +72,7 @@ class ExperimentRun:
             **facts,
             "ended": time.time(),
             "decisions": self._decisions,
+            "second_controls": self._second_controls,
             "verdicts": {arm: decision.as_dict() for arm, decision in self._verdicts.items()},
             "verdict": "; ".join(f"{arm}: {decision.text}" for arm, decision in self._verdicts.items()),
         }
@@ -98,6 +100,9 @@ class ExperimentRun:
         if CONTROL in sound and CONTROL in lanes and len(lanes) == len(experiment.arms):
             self._runner.shown, inert = shown_by_difference(experiment, sound)
             verdicts |= inert
+            self._second_controls = second_controls(sound)
+            for arm in self._second_controls:
+                self._observer.noticed(f"nothing that was observed of {arm} differs from the control")
         measured = StageLanes(list(lanes.values()))
         for arm, decision in verdicts.items():
             self._settle("smoke", arm, decision, measured, experiment.plan)

@@ -9,6 +9,7 @@ from verispec.lab.decision import Decision
 from verispec.lab.decision.decide import invalid
 from verispec.lab.experiment.measured import MeasuredLane
 from verispec.lab.experiment.spec import CONTROL, Experiment
+from verispec.lab.identity.compare import identity_difference
 from verispec.lab.targets.target import Target
 
 CRASHES = ("server-crashed-at-start", "server-died")
@@ -25,6 +26,18 @@ def smoke_verdict(lane: MeasuredLane) -> Decision | None:
     if crashed:
         return invalid([f"crashed: {one['name']}: {one['detail']}" for one in crashed])
     return None if lane.valid else invalid(lane.reasons)
+
+
+def second_controls(lanes: Mapping[str, MeasuredLane]) -> list[str]:
+    """Arms in which nothing that was observed differs from the control: they measure the noise, whatever was meant."""
+    control = lanes[CONTROL].record
+    return [
+        arm
+        for arm, lane in lanes.items()
+        if arm != CONTROL
+        and not identity_difference(control["identity"] or {}, lane.record["identity"] or {})
+        and lane.record["target"]["request"] == control["target"]["request"]
+    ]
 
 
 def shown_by_difference(

@@ -32,6 +32,7 @@ def mismatches(
     """One line for every way in which what runs is not what was declared."""
     return [
         *_binary(target, process, identity),
+        *_built_from(target, process, identity),
         *_arguments(target, server, process),
         *_environment(server, process),
         *_processors(target, server, process),
@@ -49,6 +50,18 @@ def _binary(target: Target, process: ObservedProcess, identity: Identity) -> Ite
     found = identity["binary"]["sha256"]
     if target.declared.binary_sha256 not in (None, found):
         yield f"binary: expected SHA-256 {target.declared.binary_sha256}, found {found}"
+
+
+def _built_from(target: Target, process: ObservedProcess, identity: Identity) -> Iterator[str]:
+    """A checkout is declared because its build is meant: then what runs lies in it, unless another is declared."""
+    declared = target.declared
+    if target.source is None or declared.binary or declared.binary_sha256:
+        return
+    folder = Path(target.source).expanduser().resolve()
+    packages = [Path(one["path"]).resolve() for one in (identity.get("packages") or {}).values()]
+    named = Path(process.arguments[0]).absolute() if process.arguments else process.program
+    if not any(folder in path.parents for path in (*_programs(process), *packages, named)):
+        yield f"binary: expected one built in {folder}, found {process.binary}"
 
 
 def _programs(process: ObservedProcess) -> set[Path]:
