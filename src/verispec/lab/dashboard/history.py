@@ -14,7 +14,7 @@ from verispec.lab.ledger.index import Index
 
 Brief = Mapping[str, Any]
 LEVEL = 0.95
-STAGES = ("screen", "confirmation", "repeat")
+NOT_COMPARED = ("smoke", "reference")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def record_history(index: Index) -> list[Series]:
     }
     groups: dict[tuple[Any, ...], dict[tuple[Any, ...], list[Brief]]] = {}
     for lane in reversed(index.briefs("lane")):
-        if lane["valid"] and lane["stage"] in STAGES and lane["rate_1_100_median"]:
+        if lane["valid"] and lane["stage"] not in NOT_COMPARED and lane["rate_1_100_median"]:
             series = tuple(lane[name] for name in ("engine", "model", "suite_sha256", "max_tokens", "host"))
             place = (lane["experiment"], lane["stage"], lane["arm"])
             groups.setdefault(series, {}).setdefault(place, []).append(lane)

@@ -14,7 +14,7 @@ from verispec.lab.decision import decide
 from verispec.lab.decision.decision import percent
 from verispec.lab.decision.tail import tail_lanes
 from verispec.lab.evidence_rows import LaneValues
-from verispec.lab.experiment.spec import CONTROL, plan_of
+from verispec.lab.experiment.spec import plan_of
 from verispec.lab.metrics.summary import FACTORS
 from verispec.lab.report.experiment_facts import ExperimentFacts
 from verispec.lab.report.lane_facts import LaneFacts
@@ -76,11 +76,7 @@ class CandidateFacts:
 def candidate_facts(facts: ExperimentFacts, arm: str) -> CandidateFacts:
     """What there is to say of one candidate. Lanes that are not valid are in none of its numbers."""
     decision = facts.deciding(arm)
-    stage = "" if decision is None else str(decision["stage"])
-    measured = "confirmation" if stage == "promotion" else stage
-    control, candidate = (
-        tuple(lane for lane in facts.lanes_of(one, measured) if lane.valid) for one in (CONTROL, arm)
-    )
+    control, candidate = _decided_on(facts, decision)
     metric = str(facts.begun["metric"])
     devices = len(facts.begun["devices"])
     return CandidateFacts(
@@ -88,7 +84,7 @@ def candidate_facts(facts: ExperimentFacts, arm: str) -> CandidateFacts:
         metric=metric,
         verdict=facts.verdict(arm),
         decision=decision,
-        stage=measured,
+        stage="" if decision is None else str(decision["stage"]),
         control=control,
         candidate=candidate,
         tail=None if decision is None else _tail(control, candidate, metric, decision),
@@ -96,6 +92,20 @@ def candidate_facts(facts: ExperimentFacts, arm: str) -> CandidateFacts:
         prompts=_audit(control, candidate, metric, _by_prompt(decision)),
         power=None if decision is None else power_of(decision, facts.begun["stages"], devices),
     )
+
+
+def _decided_on(
+    facts: ExperimentFacts, decision: Record | None
+) -> tuple[tuple[LaneFacts, ...], tuple[LaneFacts, ...]]:
+    """The valid lanes of control and candidate that a decision names."""
+    if decision is None:
+        return (), ()
+    lanes = {lane.digest: lane for lane in facts.lanes if lane.valid}
+    control, candidate = (
+        tuple(lanes[digest] for digest in decision[name] if digest in lanes)
+        for name in ("control_lanes", "candidate_lanes")
+    )
+    return control, candidate
 
 
 def _by_prompt(decision: Record | None) -> Mapping[str, float]:
@@ -141,7 +151,10 @@ def _change(effect: FactorEffect) -> FactorChange:
 def _audit(
     control: Sequence[LaneFacts], candidate: Sequence[LaneFacts], metric: str, together: Mapping[str, float]
 ) -> tuple[PromptAudit, ...]:
-    """The candidate's slowest prompt first. ``together`` is each prompt's change in the decision, percent."""
+    """The candidate's slowest prompt first; empty where an arm has no lane. ``together`` is each prompt's change in the
+    decision, percent."""
+    if not control or not candidate:
+        return ()
     changes = _changes_by_block(_values(control, metric), _values(candidate, metric))
     kinds = {one.prompt: one.kind for lane in (*control, *candidate) for one in lane.prompts}
     rates = {prompt: _medians(control, candidate, prompt, metric) for prompt in kinds}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from verispec.lab.gate.rules import RULES
 from verispec.lab.report.experiment_facts import ExperimentFacts
 
-INTERRUPTED = "interrupted: the lane was begun and never finished"
+INTERRUPTED = "no end: the lane runs still, or it was interrupted"
 
 
 @dataclass(frozen=True, slots=True)
