@@ -7,6 +7,7 @@ milliseconds. It misbehaves where ``--fault`` says so, or in one answer whose pr
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -34,6 +35,10 @@ arguments.add_argument("--p-min", type=float, default=0.0, help="comes back reso
 arguments.add_argument("--draft", type=int, default=0, help="comes back nowhere; drafts are counted")
 arguments.add_argument("--seed", type=int, default=0)
 arguments.add_argument("--reuse-history", action="store_true")
+arguments.add_argument("--mistakes", type=int, default=0, help="sums that this divides come out wrong")
+arguments.add_argument(
+    "--style", default="plain", help="in any other, an answer lacks the form that was asked for"
+)
 given = arguments.parse_args()
 
 counters = {"generated": 0, "prompts": 0, "drafted": 0}
@@ -67,7 +72,14 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/v1/models":
             self.answer(json.dumps({"data": [{"id": "tiny"}]}).encode())
         elif self.path == "/info":
-            options = {"unroll": given.unroll, "p_min": given.p_min, "kernel": KERNEL, "rows": given.rows}
+            options = {
+                "unroll": given.unroll,
+                "p_min": given.p_min,
+                "kernel": KERNEL,
+                "rows": given.rows,
+                "mistakes": given.mistakes,
+                "style": given.style,
+            }
             info = {
                 "version": "1.0",
                 "weights": "abc",
@@ -92,6 +104,8 @@ class Handler(BaseHTTPRequestHandler):
         number = counters["prompts"]
         if canary is None:
             counters["prompts"] += 1
+        if canary is None and (asked := re.search(r"What is (\d+) \+ (\d+)\?", prompt)):
+            return self.solve(int(asked[1]) + int(asked[2]), body["max_tokens"])
         self.fault = given.fault or prompt.partition("!")[2]
         fault = self.fault if canary is None and (number == given.at or not given.fault) else None
         if fault == "dies":
@@ -109,6 +123,20 @@ class Handler(BaseHTTPRequestHandler):
             self.say({"content": said}, None, [1, 2, 3])
             return self.end(3, "stop", 1)
         return self.write_answer(body, prompt, fault)
+
+    def solve(self, total, cap):
+        """A sum in words, a token a word, cut off at the cap."""
+        total += bool(given.mistakes) and total % given.mistakes == 0
+        said = f"Adding gives \nAnswer: {total}" if given.style == "plain" else f"That makes {total} in all."
+        pieces = re.findall(r"\S+\s*", said)
+        self.fault, self.known, self.close_connection = None, False, True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for piece in pieces[:cap]:
+            self.say({"content": piece}, None, [zlib.crc32(piece.encode()) % 1000])
+        return self.end(len(pieces[:cap]), "stop" if len(pieces) <= cap else "length", len(pieces[:cap]))
 
     def write_answer(self, body, prompt, fault):
         """A prompt that was asked before is found in the cache, and its first token comes at once."""

@@ -7,12 +7,16 @@ import typer
 from verispec.cli.lab import (
     analyse,
     ask,
+    audit,
     candidate,
     compare,
+    concurrency,
     export,
     import_log,
     log,
     plan,
+    profile,
+    quality,
     report,
     run,
     show,
@@ -38,6 +42,10 @@ app.command("verify")(verify.command)
 app.command("report")(report.command)
 app.command("ui")(ui.command)
 app.command("tune")(tune.command)
+app.command("quality")(quality.command)
+app.command("audit")(audit.command)
+app.command("concurrency")(concurrency.command)
+app.add_typer(profile.app)
 app.add_typer(candidate.app)
 app.add_typer(export.app)
 app.add_typer(import_log.app)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from verispec.cli.lab.ledger_option import LedgerOption, day_text, open_ledger, percent_text
+from verispec.cli.lab.observing import observer
 from verispec.cli.output import JsonOption, print_json, print_table
 from verispec.errors import OptionError
 
@@ -35,6 +36,8 @@ def run(
     from verispec.lab.candidates.archive import tried_before
     from verispec.lab.candidates.candidate import load_candidate
     from verispec.lab.candidates.run import run_candidate
+    from verispec.lab.quality.telemetry import with_telemetry
+    from verispec.lab.search.device_claims import claiming
 
     ledger, candidate = open_ledger(lab), load_candidate(file)
     before = tried_before(ledger, candidate)
@@ -45,7 +48,7 @@ def run(
             typer.echo("tried before (--again tries it once more):")
             _print_list(before)
         raise typer.Exit(1)
-    record = run_candidate(ledger, candidate, _observer(as_json))
+    record = run_candidate(ledger, candidate, observer(as_json), claiming(with_telemetry()))
     if as_json:
         print_json(record)
     else:
@@ -167,13 +170,3 @@ def _print_list(records: list[dict[str, Any]]) -> None:
             for one in records
         ],
     )
-
-
-def _observer(silent: bool) -> Any:
-    from verispec.lab.experiment.observer import Observer
-
-    if silent:
-        return Observer()
-    from verispec.cli.lab.watching import TerminalObserver
-
-    return TerminalObserver()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
+from verispec.cli.lab.observing import observer
 from verispec.cli.output import JsonOption, print_json
 from verispec.errors import OptionError
 
@@ -55,7 +56,7 @@ def command(
         if as_json:
             print_json(experiment.record())
         return
-    record = run_experiment(ledger, experiment, _observer(as_json))
+    record = run_experiment(ledger, experiment, observer(as_json))
     if as_json:
         print_json(record)
     else:
@@ -85,13 +86,3 @@ def _experiment(
     content = {"name": control.stem, "control": read_target(control), "candidate": tables, **given}
     content["control"].pop("name", None)
     return parse_experiment(content, str(control), lab)
-
-
-def _observer(silent: bool) -> Any:
-    from verispec.lab.experiment.observer import Observer
-
-    if silent:
-        return Observer()
-    from verispec.cli.lab.watching import TerminalObserver
-
-    return TerminalObserver()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verispec.cli.lab.ledger_option import LedgerOption, open_ledger, percent_text
+from verispec.cli.lab.observing import observer
 from verispec.cli.output import JsonOption, print_json, print_table
 from verispec.errors import OptionError
 
@@ -52,7 +53,7 @@ def command(
     if dry_run:
         return
     with _lanes(ray, ray_address, search.experiment.devices) as run_one_lane:
-        record = run_search(ledger, search, _observer(as_json), run_one_lane, anew)
+        record = run_search(ledger, search, observer(as_json), run_one_lane, anew)
     if as_json:
         print_json(record)
     else:
@@ -62,10 +63,11 @@ def command(
 
 
 def _lanes(ray: bool, address: str | None, devices: tuple[str, ...]) -> AbstractContextManager[LaneRunner]:
+    from verispec.lab.quality.telemetry import with_telemetry
     from verispec.lab.search.device_claims import claiming
     from verispec.lab.search.ray_lanes import lanes_on_ray
 
-    return lanes_on_ray(address, devices) if ray else nullcontext(claiming())
+    return lanes_on_ray(address, devices) if ray else nullcontext(claiming(with_telemetry()))
 
 
 def _print_outlook(outlook: dict[str, Any]) -> None:
@@ -132,13 +134,3 @@ def _print_search(record: dict[str, Any]) -> None:
             typer.echo(f"  {reason}")
     if not record["verdicts"]:
         typer.echo(record["verdict"])
-
-
-def _observer(silent: bool) -> Any:
-    from verispec.lab.experiment.observer import Observer
-
-    if silent:
-        return Observer()
-    from verispec.cli.lab.watching import TerminalObserver
-
-    return TerminalObserver()

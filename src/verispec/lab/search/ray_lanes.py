@@ -16,8 +16,9 @@ from typing import Any
 from verispec.errors import BackendError, OptionError, UnsupportedError
 from verispec.lab.experiment.stage import LaneRunner
 from verispec.lab.lane.request import LaneRequest
-from verispec.lab.lane.run import Progress, run_lane
+from verispec.lab.lane.run import Progress
 from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.quality.telemetry import with_telemetry
 
 SET_BY_RAY = ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 """What Ray sets for its workers; a server that inherited it would not be the one that was described."""
@@ -86,17 +87,20 @@ def measure_elsewhere(request: LaneRequest, environment: Mapping[str, str | None
             os.environ[name] = value
     with tempfile.TemporaryDirectory(prefix="verispec-lane-ledger-") as folder:
         ledger = Ledger(Path(folder))
-        _, lane = run_lane(ledger, request)
+        _, lane = with_telemetry()(ledger, request, lambda done, total: None)
         log = b"" if lane["log"] is None else ledger.logs.get_bytes(lane["log"], ".log")
         return Shipment(tuple(record for _, record in ledger.records()), log)
 
 
 def unload(ledger: Ledger, shipment: Shipment) -> tuple[str, dict[str, Any]]:
-    """Writes a shipment into the ledger at home; digests are those of the content, so they are the same."""
+    """Writes a shipment into the ledger at home; digests are those of the content, so they are the same.
+
+    Gives digest and record of the lane, beside which its rows and telemetry came.
+    """
     ledger.logs.put_bytes(shipment.log, ".log")
-    for record in shipment.records:
-        digest = ledger.add(record)
-    return digest, record
+    digests = [ledger.add(record) for record in shipment.records]
+    place = next(place for place, record in enumerate(shipment.records) if record["kind"] == "lane")
+    return digests[place], shipment.records[place]
 
 
 def _import_ray(local: bool) -> Any:

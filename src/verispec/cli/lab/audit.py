@@ -1,0 +1,47 @@
+"""``verispec lab audit``: which prompts are slow, why, where the time goes, what the host did."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
+from verispec.cli.output import JsonOption, print_json
+from verispec.errors import OptionError
+
+
+def command(
+    lanes: Annotated[
+        str, typer.Argument(metavar="LANES", help="A lane's id, or EXPERIMENT:ARM[:STAGE] for all of an arm.")
+    ],
+    share: Annotated[float, typer.Option(min=0.01, max=1.0, help="How much of the slow end.")] = 0.25,
+    lab: LedgerOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look into lanes that are in the ledger: the slow end prompt by prompt, phases, and telemetry."""
+    from verispec.lab.comparison import lanes_called
+    from verispec.lab.quality.phases import phase_profile
+    from verispec.lab.quality.profile_run import telemetry_of
+    from verispec.lab.quality.slow_tail import audit_tail
+    from verispec.lab.targets.loading import load_profile
+
+    ledger = open_ledger(lab)
+    found = lanes_called(ledger, lanes)
+    engine = found[0].record["target"]["profile"]
+    rows = [lane.rows for lane in found]
+    try:
+        phases = phase_profile([row for one in rows for row in one], load_profile(engine))
+    except OptionError:  # of a profile that was the user's own
+        phases = None
+    names = [lane.record["lane"] for lane in found]
+    tail = [one.as_dict() for one in audit_tail(rows, share)]
+    telemetry = telemetry_of(ledger, set(names))
+    if as_json:
+        print_json({"lanes": names, "tail": tail, "phases": phases, "telemetry": telemetry})
+        return
+    from verispec.cli.lab.audit_text import print_phases, print_tail, print_telemetry
+
+    print_tail(tail)
+    print_phases(phases)
+    print_telemetry(telemetry)

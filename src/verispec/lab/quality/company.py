@@ -1,0 +1,116 @@
+"""The same prompts alone and in company: what others cost an answer, what all get together, what changes."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from verispec.bench.suites import Suite, SuitePrompt
+from verispec.lab.client.rows import raw_row
+from verispec.lab.client.stream import StreamClient
+from verispec.lab.faults import LaneFaultError
+from verispec.lab.lane.questions import served_model
+from verispec.lab.launch.server import ServerProcess
+from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.metrics.outputs import compare_lanes, exactness
+from verispec.lab.metrics.rates import row_metrics
+from verispec.lab.targets.target import Target
+
+Record = dict[str, Any]
+
+
+def measure_company(
+    ledger: Ledger, target: Target, device: str, suite: Suite, cap: int, widths: Sequence[int]
+) -> Record:
+    """The record of one fresh server a width, at which so many requests are open at once; 1 comes first in any case.
+
+    Rates in company are of that company: they are kept by width and compared with nothing else.
+    """
+    ledger.adopt()
+    number = uuid.uuid4().hex[:10]
+    began = time.time()
+    measured = [_measure(ledger, target, device, suite, cap, width) for width in sorted({1, *widths})]
+    alone = measured[0]
+    record = {
+        "kind": "company",
+        "experiment": number,
+        "name": target.name,
+        "target": target.record(),
+        "device": device,
+        "suite": suite.identity(),
+        "suite_name": suite.name,
+        "max_tokens": cap,
+        "began": began,
+        "ended": time.time(),
+        "widths": [_summary(ledger, one, alone) for one in measured],
+    }
+    ledger.add(record)
+    return record
+
+
+def _measure(ledger: Ledger, target: Target, device: str, suite: Suite, cap: int, width: int) -> Record:
+    """Digests of the rows at one width; ``fault`` when there could be none."""
+    with tempfile.TemporaryDirectory(prefix="verispec-company-") as folder:
+        log = Path(folder) / "server.log"
+        try:
+            with ServerProcess(target, device, log) as server:
+                rows = _ask_all(target, server.url, suite, cap, width)
+        except LaneFaultError as fault:
+            return {"width": width, "rows": [], "fault": fault.record()}
+    return {"width": width, "rows": [ledger.add(row) for row in rows], "fault": None}
+
+
+def _ask_all(target: Target, url: str, suite: Suite, cap: int, width: int) -> list[Record]:
+    model = target.served_name or served_model(url, target.model)
+    client = StreamClient(url, target.profile.endpoint, target.silence_seconds)
+    settings = {"max_tokens": cap, "temperature": 0.0, **target.profile.request, **target.request}
+
+    def ask(order: int, prompt: SuitePrompt) -> Record:
+        body = {"model": model, "messages": [{"role": "user", "content": prompt.text}], **settings}
+        return {**raw_row(prompt, order, body, client.ask(body)), "width": width}
+
+    with ThreadPoolExecutor(width) as pool:
+        return list(pool.map(ask, range(len(suite.prompts)), suite.prompts))
+
+
+def _summary(ledger: Ledger, measured: Record, alone: Record) -> Record:
+    rows = [ledger.get(digest) for digest in measured["rows"]]
+    faults = [
+        f"{row['prompt']}: {row['fault']['name']}: {row['fault']['detail']}" for row in rows if row["fault"]
+    ]
+    if measured["fault"]:
+        faults.append(f"{measured['fault']['name']}: {measured['fault']['detail']}")
+    sound = [row for row in rows if row["fault"] is None]
+    outputs = compare_lanes(sound, [ledger.get(digest) for digest in alone["rows"]])
+    return {
+        **measured,
+        "faults": faults,
+        "valid": bool(rows) and not faults,
+        **_rates(sound),
+        "output_of_solo": exactness(outputs),
+        "differing": [one.prompt for one in outputs if one.position is not None],
+    }
+
+
+def _rates(rows: Sequence[Mapping[str, Any]]) -> Record:
+    """``together`` is all tokens over the time from the first request to the last end; the others are medians over
+    answers: ``each`` is the steady rate, ``first_token`` seconds to the first token."""
+    metrics = [row_metrics(row) for row in rows]
+    steady = [one.full for one in metrics if one.full]
+    first = [one.ttft for one in metrics if one.ttft is not None]
+    if not steady or not first:
+        return {"together": None, "each": None, "first_token": None, "first_token_max": None}
+    began = min(row["began"]["monotonic"] for row in rows)
+    ended = max(row["ended"]["monotonic"] for row in rows)
+    return {
+        "together": sum(one.tokens for one in metrics) / ((ended - began) / 1e9),
+        "each": statistics.median(steady),
+        "first_token": statistics.median(first),
+        "first_token_max": max(first),
+    }
