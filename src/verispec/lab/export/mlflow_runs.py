@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from verispec.errors import UnsupportedError
+from verispec.errors import OptionError, UnsupportedError
 from verispec.lab.export.tables import lane_lines
 from verispec.lab.ledger.ledger import Ledger
 
@@ -43,21 +43,30 @@ def runs(ledger: Ledger, experiment: str | None = None) -> Iterator[dict[str, An
 
 
 def write_runs(ledger: Ledger, tracking: str, experiment: str | None = None) -> int:
-    """Logs every lane as a run in the store at the address ``tracking``, and gives how many."""
+    """Logs every lane as a run in the store at the address ``tracking``, and gives how many.
+
+    UnsupportedError where MLflow is not installed, OptionError for a store that it does not take.
+    """
     try:
         mlflow = importlib.import_module("mlflow")
     except ImportError as error:
         raise UnsupportedError(
             "needs-mlflow", "export to MLflow: it is not installed", "pip install mlflow"
         ) from error
+    try:
+        return _write(mlflow, tracking, runs(ledger, experiment))
+    except mlflow.exceptions.MlflowException as error:
+        raise OptionError(f"MLflow at {tracking}: {error}") from error
+
+
+def _write(mlflow: Any, tracking: str, found: Iterable[Mapping[str, Any]]) -> int:
     mlflow.set_tracking_uri(tracking)
-    count = 0
-    for run in runs(ledger, experiment):
+    logged = list(found)
+    for run in logged:
         mlflow.set_experiment(f"verispec lab {run['experiment']}")
         with mlflow.start_run(run_name=run["name"]):
             _log(mlflow, run)
-        count += 1
-    return count
+    return len(logged)
 
 
 def _log(mlflow: Any, run: Mapping[str, Any]) -> None:
