@@ -64,6 +64,18 @@ def test_the_verdict_and_its_reasons_come_first(page: Page, small: SmallLedger) 
     )
 
 
+def test_a_candidate_that_differs_in_nothing_is_called_a_second_control(
+    page: Page, small: SmallLedger
+) -> None:
+    assert small.experiment["second_controls"]  # simulated lanes have no identity of their own
+    for arm, text in zip(
+        small.experiment["verdicts"], page.locator("article.candidate").all_text_contents(), strict=True
+    ):
+        assert ("Nothing that was observed of it differs" in text) == (
+            arm in small.experiment["second_controls"]
+        )
+
+
 def test_the_numbers_are_the_ledgers(page: Page, small: SmallLedger) -> None:
     for place, decision in enumerate(small.experiment["verdicts"].values()):
         found = candidate(page, place)
@@ -168,6 +180,15 @@ def test_it_is_readable_on_a_phone_in_the_light_and_in_the_dark(
         )
         assert (sum(text) < sum(back)) == (scheme == "light")
         assert abs(sum(text) - sum(back)) > 450
+
+
+def test_it_is_printed_with_every_table(browser: Browser, file: Path) -> None:
+    with watched_page(browser) as (page, _):
+        page.goto(file.as_uri())
+        page.emulate_media(media="print")
+        hidden = "all => all.filter(one => !one.checkVisibility({contentVisibilityAuto: true})).length"
+        assert page.locator("table").count() > 8
+        assert page.locator("table").evaluate_all(hidden) == 0
 
 
 def test_what_is_not_finished_says_so(browser: Browser, small: SmallLedger, tmp_path: Path) -> None:

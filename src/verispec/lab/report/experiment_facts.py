@@ -58,6 +58,10 @@ class ExperimentFacts:
         last = self.deciding(arm)
         return UNFINISHED if last is None or self.ended is None else last["decision"]
 
+    def is_second_control(self, arm: str) -> bool:
+        """Whether nothing that was observed of an arm differs from the control, whatever was meant."""
+        return self.ended is not None and arm in self.ended.get("second_controls", ())
+
     def lanes_of(self, arm: str, stage: str) -> list[LaneFacts]:
         return [lane for lane in self.lanes if lane.record["arm"] == arm and lane.record["stage"] == stage]
 
