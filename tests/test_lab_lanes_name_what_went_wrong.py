@@ -55,7 +55,9 @@ def test_a_sound_lane_is_valid_and_says_everything(tmp_path: Path) -> None:
 def test_a_lane_that_went_wrong_is_invalid_by_name(
     tmp_path: Path, arguments: tuple[str, ...], rule: str, fault: str
 ) -> None:
-    record = measure(tmp_path, small_target(*arguments, silence_seconds=0.4))
+    record = measure(
+        tmp_path, small_target(*arguments, silence_seconds=1.0 if "hangs" in arguments else 10.0)
+    )
     assert not record["valid"]
     assert fault in broken_rules(record)[rule]
     assert verify(Ledger(tmp_path)).holds
