@@ -95,7 +95,7 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "no convolution": (
         "qwen35",
         {"ssm__conv_kernel": 1},
-        "ssm.conv_kernel: expected an integer in 2 .. 64, found 1",
+        "ssm.conv_kernel: expected an integer in 2 .. 8, found 1",
     ),
     "heads that do not divide": (
         "qwen35",
