@@ -26,7 +26,7 @@ max_tokens = 104
 prompts = [{ id = "a", class = "x", text = "Write a." }, { id = "b", class = "y", text = "Write b." }]
 """
 PASS = "            time.sleep(given.pace / 1000)\n"
-HELPS = PASS.replace("given.pace", '(given.pace / 4 if os.environ.get("LAB_HURRY") else given.pace)')
+HELPS = PASS.replace("given.pace", '(given.pace / 2 if os.environ.get("LAB_HURRY") else given.pace)')
 IDLE = PASS + '            os.environ.get("LAB_HURRY")\n'
 CRASHES = PASS + '            os.environ.get("LAB_HURRY") and os.abort()\n'
 
@@ -99,7 +99,7 @@ seconds = 20
 profile = {_value({**PROFILE, "command": command})}
 model = "tiny"
 binary = "{sys.executable}"
-arguments = ["--pace", "2", "--rows", "4"]
+arguments = ["--pace", "6", "--rows", "4"]
 environment = {{ PYTHONDONTWRITEBYTECODE = "1" }}
 silence_seconds = 10.0
 {parts["switch"]}

@@ -137,7 +137,7 @@ def test_the_slow_tail_says_what_makes_each_prompt_slow() -> None:
     assert [one.prompt for one in audit_tail([usual + slow], 0.3)] == ["stalls", "long passes", "few drafts"]
     assert found["few drafts"].cause.startswith("drafts")
     assert found["few drafts"].from_drafts == pytest.approx(100, abs=1)
-    assert found["few drafts"].behind_percent == pytest.approx(50)
+    assert found["few drafts"].behind_percent == pytest.approx(50, abs=1)
     assert found["long passes"].cause.startswith("passes")
     assert found["stalls"].cause.startswith("stalls")
     assert (found["stalls"].stalls, found["stalls"].longest_pause) == (2, pytest.approx(0.8))

@@ -15,7 +15,7 @@ from verispec.lab.experiment.decisions import DecisionInput, decision_record
 from verispec.lab.experiment.measured import MeasuredLane, StageLanes
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.run import run_experiment
-from verispec.lab.experiment.smoke import shown_by_difference, smoke_suite, smoke_verdict
+from verispec.lab.experiment.smoke import second_controls, shown_by_difference, smoke_suite, smoke_verdict
 from verispec.lab.experiment.spec import CONTROL, plan_of, plan_record
 from verispec.lab.experiment.stage import LaneRunner, StageRunner
 from verispec.lab.ledger.ledger import Ledger
@@ -81,6 +81,7 @@ class _State:
     decisions: list[str] = field(default_factory=list)
     rungs: list[Record] = field(default_factory=list)
     alive: list[Standing] = field(default_factory=list)
+    second_controls: list[str] = field(default_factory=list)
     ended: str = ""
 
 
@@ -124,6 +125,7 @@ class SearchRun:
             "ended": time.time(),
             "candidates": self._experiment.candidates,
             "risk": self._search.halving.risk,
+            "second_controls": state.second_controls,
             "rungs": state.rungs,
             "why_ended": state.ended,
             "alive": [{"arm": one.arm, **one.decision.as_dict()} for one in state.alive],
@@ -159,6 +161,9 @@ class SearchRun:
             sound = {arm: lane for arm, lane in lanes.items() if arm not in verdicts}
             self._runner.shown, inert = shown_by_difference(experiment, sound)
             verdicts |= inert
+            self._state.second_controls = second_controls(sound)
+            for arm in self._state.second_controls:
+                self._observer.noticed(f"nothing that was observed of {arm} differs from the control")
         measured = StageLanes(list(lanes.values()))
         for arm, decision in verdicts.items():
             self._settle("smoke", arm, decision, measured)
@@ -242,6 +247,7 @@ class SearchRun:
                 "began": self._begun["began"],
                 "ended": time.time(),
                 "decisions": self._state.decisions,
+                "second_controls": self._state.second_controls,
                 "verdicts": {arm: decision.as_dict() for arm, decision in verdicts.items()},
                 "verdict": "; ".join(f"{arm}: {decision.text}" for arm, decision in verdicts.items()),
             }
