@@ -204,6 +204,24 @@ def test_a_smoke_run_says_what_fails(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "INVALID  nothing-cached: cached tokens" in capsys.readouterr().out
 
 
+def test_arms_may_be_files_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, mode in (("alone", "off"), ("drafting", "suffix")):
+        text = f'profile = "verispec"\nmodel = "smollm2-135m"\narguments = ["--spec-mode", "{mode}"]\n'
+        (tmp_path / f"{name}.toml").write_text(text)
+    files = ["--control", str(tmp_path / "alone.toml"), "--candidate", str(tmp_path / "drafting.toml")]
+    more = ["--suite", "screen-4", "--device", "cpu:0", "--device", "cpu:1", "--intent", "Why not?"]
+    assert main(["lab", "run", *files, *more, "--dry-run", "--json", "--lab", str(tmp_path / "lab")]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["candidates"] == ["drafting"]
+    assert plan["targets"]["control"]["arguments"] == ["--spec-mode", "off"]
+    assert (plan["suite_name"], plan["devices"], plan["intent"]) == (
+        "screen-4",
+        ["cpu:0", "cpu:1"],
+        "Why not?",
+    )
+    assert not (tmp_path / "lab").exists()
+
+
 def test_nothing_yet_and_nonsense_are_said_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
