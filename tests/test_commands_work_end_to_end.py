@@ -156,7 +156,8 @@ def test_capabilities_is_the_matrix_with_reasons(capsys: pytest.CaptureFixture[s
         assert row["status"] in ("available", "unavailable")
         assert bool(row["reason"]) == bool(row["remedy"]) == (row["status"] == "unavailable")
     assert rows["suffix"]["status"] == "available"
-    assert rows["mtp"]["reason"] == "adapter-not-built"
+    assert rows["mtp"]["reason"] == "needs-prediction-tensors"
+    assert rows["eagle3"]["reason"] == "needs-draft-artifact"
     assert len(report["identity"]["artifact_sha256"]) == 64
 
 
@@ -241,7 +242,7 @@ def test_a_flag_wins_over_the_file(
         ("max_tokns = 3", "max_tokns: no such option; did you mean max_tokens?"),
         ("spec_draft_maxi = 3", "spec_draft_maxi: no such speculation option"),
         ('max_tokens = "3"', "max_tokens: expected an integer"),
-        ('spec_mode = "mtp"', "[adapter-not-built]"),
+        ('spec_mode = "mtp"', "[needs-prediction-tensors]"),
         ('spec_mode = "off"\nspec_draft_max = 3', "spec_draft_max: not read by spec_mode off"),
         ("max_tokens = ", "expected TOML"),
         ("[server]\nport = 80", "options.toml: found a table [server]; keys stand at the top level"),
@@ -258,7 +259,7 @@ def test_a_file_that_means_nothing_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--spec-mode", "eagle3"], "[adapter-not-built]"),
+        (["--spec-mode", "eagle3"], "[needs-draft-artifact]"),
         (["--spec-mode", "suffix", "--spec-mtp-recurrent-snapshots", "7"], "not read by spec_mode suffix"),
         (["--temperature", "-1"], "temperature: expected 0 to 100"),
         (["--include-text"], "include-text: not read without --receipt"),

@@ -23,12 +23,14 @@ class Target:
     prediction_layers: int = 0
     recurrent: bool = False
     window: int = 0
+    draft_heads: bool = True
 
 
 TARGET = Target()
 HYBRID = Target(max_rows=128, rollback=7, prediction_layers=1, recurrent=True, window=7)
 RUNNING = ("prompt-lookup", "ngram-context", "suffix")
-REFUSED = ("draft-model", "eagle3", "dflash", "dspark")
+HEADS = ("eagle3", "dflash", "dspark")
+WITH_ARTIFACTS = ("draft-model", *HEADS)
 
 
 class Sources:
@@ -41,6 +43,12 @@ class Sources:
         return SuffixCorpus.open(path, "digest")
 
     def prediction_block(self, settings: Mapping[str, Any]) -> Any:
+        raise AssertionError("no model drafts here")
+
+    def draft_head(self, kind: str, settings: Mapping[str, Any]) -> Any:
+        raise AssertionError("no head drafts here")
+
+    def draft_text(self, settings: Mapping[str, Any]) -> Any:
         raise AssertionError("no model drafts here")
 
 
@@ -151,12 +159,21 @@ def test_a_file_without_prediction_tensors_refuses_mtp() -> None:
     assert refused.value.remedy
 
 
-@pytest.mark.parametrize("mode", REFUSED)
-def test_strategies_without_an_adapter_are_refused_with_a_code_and_a_remedy(mode: str) -> None:
+@pytest.mark.parametrize("mode", WITH_ARTIFACTS)
+def test_a_strategy_without_its_artifact_is_refused_with_a_code_and_a_remedy(mode: str) -> None:
     with pytest.raises(UnsupportedError, match=f"spec_mode {mode}") as refused:
         resolve(mode, {}, TARGET)
-    assert refused.value.code == "adapter-not-built"
-    assert refused.value.remedy
+    assert refused.value.code == "needs-draft-artifact"
+    assert "verispec admit" in refused.value.remedy
+    assert resolve(mode, {"spec_draft_model": "head.gguf"}, TARGET).strategy.name == mode
+
+
+@pytest.mark.parametrize("mode", HEADS)
+def test_a_backend_that_runs_no_heads_refuses_them(mode: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"spec_mode {mode}") as refused:
+        resolve(mode, {"spec_draft_model": "head.gguf"}, Target(draft_heads=False))
+    assert refused.value.code == "needs-draft-heads"
+    assert resolve("draft-model", {"spec_draft_model": "m.gguf"}, Target(draft_heads=False))
 
 
 def test_cache_that_cannot_be_cropped_rules_out_speculation() -> None:
@@ -171,7 +188,7 @@ def test_availability_lists_every_name_with_its_reasons() -> None:
     assert [name for name, row in rows.items() if row["status"] == "available"] == ["off", "auto", *RUNNING]
     assert rows["auto"]["detail"] == "picks suffix"
     assert rows["mtp"]["reasons"] == ["needs-prediction-tensors"]
-    assert rows["eagle3"]["reasons"] == ["adapter-not-built", "needs-draft-artifact"]
+    assert rows["eagle3"]["reasons"] == ["needs-draft-artifact"]
     with_tensors = {row["name"]: row for row in availability(Target(prediction_layers=1))}
     assert with_tensors["mtp"]["status"] == "available"
     uncroppable = {row["name"]: row for row in availability(Target(rollback=0))}

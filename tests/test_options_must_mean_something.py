@@ -125,11 +125,11 @@ def test_auto_reports_what_its_winner_does_not_read() -> None:
 @pytest.mark.parametrize(
     ("mode", "code"),
     [
-        ("mtp", "adapter-not-built"),
-        ("draft-model", "adapter-not-built"),
-        ("eagle3", "adapter-not-built"),
-        ("dflash", "adapter-not-built"),
-        ("dspark", "adapter-not-built"),
+        ("mtp", "needs-prediction-tensors"),
+        ("draft-model", "needs-draft-artifact"),
+        ("eagle3", "needs-draft-heads"),
+        ("dflash", "needs-draft-heads"),
+        ("dspark", "needs-draft-heads"),
     ],
 )
 def test_a_strategy_that_cannot_run_has_a_code_and_a_remedy(mode: str, code: str) -> None:

@@ -93,6 +93,8 @@ class Capabilities:
     the final norm."""
     prediction_layers: int = 0
     """Multi-token-prediction blocks that came with the model."""
+    draft_heads: bool = False
+    """Whether ``draft_head`` opens heads that read the target's hidden states."""
     prefix_block: int = 0
     """Positions of a block that ``save_block`` copies out and ``load_blocks`` puts back; 0: neither is offered."""
 
@@ -146,6 +148,11 @@ class PredictionBlock(ABC):
     @abstractmethod
     def positions(self) -> int:
         """There are entries for positions below it; further on, nothing is predicted."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """Width of the target's hidden states that ``absorb`` takes, side by side."""
 
     @abstractmethod
     def absorb(

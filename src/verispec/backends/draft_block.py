@@ -32,6 +32,11 @@ class DraftBlock(ABC):
 
     @property
     @abstractmethod
+    def columns(self) -> int:
+        """Width of the hidden states that ``absorb`` takes, side by side."""
+
+    @property
+    @abstractmethod
     def width(self) -> int:
         """Tokens of a block."""
 

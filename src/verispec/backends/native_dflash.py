@@ -29,6 +29,7 @@ class NativeDFlash(DraftBlock):
         self._contexts = parts.passes(lambda ops, outputs, taps: graph.context(ops), workspace)
         self._blocks = parts.passes(lambda ops, outputs, taps: graph.block(ops, bool(taps)), workspace)
         self._positions = parts.cache.positions
+        self._columns = parts.draft.features
         self._rows = min(parts.target.limits.rows, self._positions)
         self._masks = [draft.mask_token] * (draft.block - 1)
         self._predicting = list(range(draft.block - draft.width, draft.block))
@@ -39,6 +40,10 @@ class NativeDFlash(DraftBlock):
     @property
     def positions(self) -> int:
         return self._positions
+
+    @property
+    def columns(self) -> int:
+        return self._columns
 
     @property
     def width(self) -> int:

@@ -33,12 +33,17 @@ class NativeEagle3(PredictionBlock):
         self._stepping = parts.passes(lambda ops, outputs, taps: graph.step(ops, outputs), workspace)
         self._rows = min(parts.target.limits.rows, parts.cache.positions)
         self._positions = parts.cache.positions
+        self._columns = parts.draft.features
         self._scattered = ScatteredLogits(ids, parts.draft.decoder.vocabulary)
         self._entries = PredictionEntries()
 
     @property
     def positions(self) -> int:
         return self._positions
+
+    @property
+    def columns(self) -> int:
+        return self._columns
 
     def absorb(self, sequence: int, position: int, tokens: Sequence[int], hidden: Hidden) -> Hidden:
         count = min(len(tokens), self._positions - position)

@@ -129,5 +129,6 @@ def planned_capabilities(plan: ModelPlan) -> Capabilities:
         window=limits.window,
         taps=plan_decoder(plan).taps,
         prediction_layers=model.prediction_layers,
+        draft_heads=True,
         prefix_block=PREFIX_BLOCK,
     )

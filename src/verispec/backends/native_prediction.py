@@ -106,6 +106,10 @@ class NativePredictionBlock(PredictionBlock):
     def positions(self) -> int:
         return self._passes.positions
 
+    @property
+    def columns(self) -> int:
+        return self._passes.graph.hidden_size
+
     def absorb(self, sequence: int, position: int, tokens: Sequence[int], hidden: Hidden) -> Hidden:
         passes = self._passes
         count = min(

@@ -62,6 +62,10 @@ class ReferenceEagle3(PredictionBlock):
     def positions(self) -> int:
         return self._parts.draft.decoder.trained_context
 
+    @property
+    def columns(self) -> int:
+        return self._parts.draft.features
+
     def absorb(self, sequence: int, position: int, tokens: Sequence[int], hidden: Hidden) -> Hidden:
         operations = self._parts.operations(tokens, position, [len(tokens) - 1], hidden)
         self._graph.fill(operations, 1)
@@ -96,6 +100,10 @@ class ReferenceDFlash(DraftBlock):
     @property
     def positions(self) -> int:
         return self._parts.draft.decoder.trained_context
+
+    @property
+    def columns(self) -> int:
+        return self._parts.draft.features
 
     @property
     def width(self) -> int:

@@ -82,6 +82,8 @@ class Drafter(ABC):
     """The strategy this drafter implements, as written in the strategy vocabulary."""
     taps: tuple[int, ...] = ()
     """The target's hidden states that ``absorb`` is given; numbered as in ``ops.contract``."""
+    follows_text: bool = False
+    """Whether ``absorb`` is called without hidden states too, as the prompt is read."""
     declined: Mapping[str, int] = MappingProxyType({})
     """How often there was nothing that it could propose at all, by reason, in the rounds that were committed."""
 

@@ -71,7 +71,7 @@ LOOKUP_CHOICE = Option(
 )
 SUFFIX_MIN_MATCH = Option("spec_suffix_min_match", "integer", 1, "shortest suffix matched, in tokens", 1, 64)
 SUFFIX_CORPUS = Option("spec_suffix_corpus", "string", None, "corpus file consulted besides the request")
-DRAFT_MODEL = Option("spec_draft_model", "string", None, "file of the draft model or head")
+DRAFT_MODEL = Option("spec_draft_model", "string", None, "the admitted draft artifact: a draft model or head")
 RECURRENT_SNAPSHOTS = Option(
     "spec_mtp_recurrent_snapshots",
     "integer",

@@ -32,6 +32,10 @@ class TargetFacts(Protocol):
     def prediction_layers(self) -> int:
         """Multi-token-prediction blocks that came with the target."""
 
+    @property
+    def draft_heads(self) -> bool:
+        """Whether the backend runs draft heads on the target's hidden states."""
+
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
@@ -52,7 +56,7 @@ CROPPABLE_CACHE = Requirement(
 DRAFT_ARTIFACT = Requirement(
     "needs-draft-artifact",
     "no draft artifact was given",
-    f"Name one with {DRAFT_MODEL.name}.",
+    f"Name one that `verispec admit` has admitted with {DRAFT_MODEL.name}.",
     lambda target, options: options.get(DRAFT_MODEL.name) is not None,
 )
 PREDICTION_TENSORS = Requirement(
@@ -61,9 +65,9 @@ PREDICTION_TENSORS = Requirement(
     "Use a model file that carries one.",
     lambda target, options: target.prediction_layers > 0,
 )
-ADAPTER = Requirement(
-    "adapter-not-built",
-    "this version has no draft graph for it",
-    "Use suffix, prompt-lookup or ngram-context, or a version that has it.",
-    lambda target, options: False,
+DRAFT_HEADS = Requirement(
+    "needs-draft-heads",
+    "the backend runs no draft heads",
+    "Use the native backend.",
+    lambda target, options: target.draft_heads,
 )

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from verispec.backends.contract import PredictionBlock
+from verispec.backends.draft_block import DraftBlock
 from verispec.drafting import options as opt
 from verispec.drafting import requirements as req
 from verispec.drafting.contract import Drafter
+from verispec.drafting.draft_model import DraftModelDrafter
+from verispec.drafting.draft_text import DraftText
+from verispec.drafting.head_drafter import make_head_drafter
 from verispec.drafting.mtp import MtpDrafter
 from verispec.drafting.ngram_context import NgramContextDrafter
 from verispec.drafting.prompt_lookup import PromptLookupDrafter
@@ -19,13 +24,18 @@ from verispec.drafting.suffix import SuffixDrafter
 Settings = Mapping[str, Any]
 """Every option a strategy reads, by name, checked."""
 
+Part = PredictionBlock | DraftBlock | DraftText
+"""What a strategy drafts with, where that is more than a table of the text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """A name of the vocabulary. ``make(settings, sources)`` gives one request's drafter, None under ``off``.
 
-    ``keeps_entries``: it reads the target's hidden states and keeps a cache of its own beside the target's, so that it
-    can only go on from a prefix that was evaluated with it.
+    ``part(settings, sources)`` gives what it drafts with: a part of the target or a model of its own, which takes time
+    to run. ``keeps_entries``: it reads the target's hidden states and keeps a cache of its own beside the target's, so
+    that it can only go on from a prefix that was evaluated with it. ``shares_prefixes``: what it keeps of a prefix is
+    copied with it, so that another sequence can go on behind it.
     """
 
     name: str
@@ -33,7 +43,9 @@ class Strategy:
     options: tuple[opt.Option, ...]
     requirements: tuple[req.Requirement, ...]
     make: Callable[[Settings, DraftSources], Drafter | None]
+    part: Callable[[Settings, DraftSources], Part] | None = None
     keeps_entries: bool = False
+    shares_prefixes: bool = True
 
     def options_on(self, target: req.TargetFacts) -> tuple[opt.Option, ...]:
         """What it reads: on a recurrent target, whoever proposes anything goes by the rollback window."""
@@ -69,9 +81,37 @@ def _suffix(settings: Settings, sources: DraftSources) -> Drafter:
     return SuffixDrafter(settings[opt.SUFFIX_MIN_MATCH.name], settings[opt.DRAFT_P_MIN.name], corpus)
 
 
+def _prediction_block(settings: Settings, sources: DraftSources) -> Part:
+    return sources.prediction_block(settings)
+
+
 def _mtp(settings: Settings, sources: DraftSources) -> Drafter:
     block = sources.prediction_block(settings)
     return MtpDrafter(block, sources.sequence, sources.choose, settings[opt.DRAFT_P_MIN.name])
+
+
+def _draft_text(settings: Settings, sources: DraftSources) -> Part:
+    return sources.draft_text(settings)
+
+
+def _draft_model(settings: Settings, sources: DraftSources) -> Drafter:
+    return DraftModelDrafter(sources.draft_text(settings), sources.choose, settings[opt.DRAFT_P_MIN.name])
+
+
+def _head_strategy(name: str, meaning: str) -> Strategy:
+    """A strategy whose artifact is a head of its own kind."""
+
+    def part(settings: Settings, sources: DraftSources) -> Part:
+        return sources.draft_head(name, settings).head
+
+    def make(settings: Settings, sources: DraftSources) -> Drafter:
+        head, taps = sources.draft_head(name, settings)
+        return make_head_drafter(head, taps, sources.sequence, sources.choose, settings[opt.DRAFT_P_MIN.name])
+
+    needs = (req.CROPPABLE_CACHE, req.DRAFT_HEADS, req.DRAFT_ARTIFACT)
+    return Strategy(
+        name, meaning, _DRAFT_OPTIONS, needs, make, part, keeps_entries=True, shares_prefixes=False
+    )
 
 
 _NGRAM_OPTIONS = (*opt.WIDTH_OPTIONS, opt.NGRAM_MIN, opt.NGRAM_MAX)
@@ -79,7 +119,7 @@ _SUFFIX_OPTIONS = (*opt.WIDTH_OPTIONS, opt.SUFFIX_MIN_MATCH, opt.SUFFIX_CORPUS)
 _DRAFT_OPTIONS = (*opt.WIDTH_OPTIONS, opt.DRAFT_MODEL)
 _MTP_OPTIONS = (*opt.WIDTH_OPTIONS, opt.FR_VOCAB_SIZE, opt.FR_RANKING)
 _CROPS = (req.CROPPABLE_CACHE,)
-_MODEL_BACKED = (req.ADAPTER, req.DRAFT_ARTIFACT)
+_MODEL_NEEDS = (req.CROPPABLE_CACHE, req.DRAFT_ARTIFACT)
 _MTP_NEEDS = (req.PREDICTION_TENSORS,)
 
 OFF = Strategy("off", "the target alone", (), (), _no_drafter)
@@ -98,15 +138,21 @@ STRATEGIES = (
     Strategy(
         "suffix", "follows the longest suffix seen before, by frequency", _SUFFIX_OPTIONS, _CROPS, _suffix
     ),
-    Strategy("draft-model", "a smaller model drafts", _DRAFT_OPTIONS, _MODEL_BACKED, _no_drafter),
     Strategy(
-        "mtp", "the target's own prediction block drafts", _MTP_OPTIONS, _MTP_NEEDS, _mtp, keeps_entries=True
+        "draft-model", "a smaller model drafts", _DRAFT_OPTIONS, _MODEL_NEEDS, _draft_model, _draft_text
     ),
-    Strategy("eagle3", "an EAGLE-3 head drafts", _DRAFT_OPTIONS, _MODEL_BACKED, _no_drafter),
-    Strategy("dflash", "a block-diffusion model drafts", _DRAFT_OPTIONS, _MODEL_BACKED, _no_drafter),
     Strategy(
-        "dspark", "a semi-autoregressive block model drafts", _DRAFT_OPTIONS, _MODEL_BACKED, _no_drafter
+        "mtp",
+        "the target's own prediction block drafts",
+        _MTP_OPTIONS,
+        _MTP_NEEDS,
+        _mtp,
+        _prediction_block,
+        keeps_entries=True,
     ),
+    _head_strategy("eagle3", "an EAGLE-3 head drafts"),
+    _head_strategy("dflash", "a block-diffusion head drafts"),
+    _head_strategy("dspark", "a semi-autoregressive block head drafts"),
 )
 BY_NAME = {strategy.name: strategy for strategy in STRATEGIES}
 AUTO = "auto"

@@ -37,18 +37,25 @@ class AdaptiveWidth(WidthPolicy):
 
     Whatever the drafter does, the passes of a request take, by the cost table, at most 1.005 times those
     without speculation and one pass more: a round that could lose more than the credit left is narrowed until
-    it cannot. ``draft_seconds`` is what a drafter takes for each token it is asked for, on top of that: where it is not
-    nothing, the number asked for is itself the one that promises most, by how confident the drafter usually is.
+    it cannot. ``draft_seconds`` is what a drafter takes for each token it is asked for, on top of that, and
+    ``block_seconds`` what it takes for any proposal at all: where they are not nothing, the number asked for is itself
+    the one that promises most, by how confident the drafter usually is.
     """
 
     name = "adaptive"
 
     def __init__(
-        self, cost: PassCost, draft_max: int, draft_min: int = 0, draft_seconds: float = 0.0
+        self,
+        cost: PassCost,
+        draft_max: int,
+        draft_min: int = 0,
+        draft_seconds: float = 0.0,
+        block_seconds: float = 0.0,
     ) -> None:
         super().__init__(draft_max, draft_min)
         self._cost = cost
         self.draft_seconds = draft_seconds
+        self.block_seconds = block_seconds
         self._acceptance = AcceptanceEstimate()
         self._usual = UsualConfidence(draft_max)
         self._asked = 0
@@ -65,25 +72,36 @@ class AdaptiveWidth(WidthPolicy):
     def request(self, context_length: int) -> int:
         self._context_length = context_length
         widest = super().request(context_length)
-        self._asked = self._worth_asking(widest, context_length) if self.draft_seconds else widest
+        costly = self.draft_seconds > 0 or self.block_seconds > 0
+        self._asked = self._worth_asking(widest, context_length) if costly else widest
         return self._asked
 
     def _worth_asking(self, widest: int, context_length: int) -> int:
         """The number of tokens whose drafting and checking promise the most tokens a second."""
         costs = self._cost.row_costs(widest + 1, context_length)
         usual = self._usual.values[:widest]
-        best = self._best_width(costs, usual, costs[0] + self._credit_at(costs), self.draft_seconds)
+        drafting = [self._drafting(width) for width in range(widest + 1)]
+        best = self._best_width(costs, usual, costs[0] + self._credit_at(costs), drafting)
         if not best and self._unasked_rounds >= _PROBE_EVERY:
             best = max(1, self._draft_min)
         return best
 
+    def _drafting(self, width: int) -> float:
+        """Seconds that the drafter takes for ``width`` tokens."""
+        return self.block_seconds + width * self.draft_seconds if width else 0.0
+
     def _best_width(
-        self, costs: Sequence[float], confidences: Sequence[float], affordable: float, draft_seconds: float
+        self,
+        costs: Sequence[float],
+        confidences: Sequence[float],
+        affordable: float,
+        drafting: Sequence[float] = (),
     ) -> int:
-        """The width with the most expected tokens a second; 0 where none beats a pass alone."""
+        """The width with the most expected tokens a second; 0 where none beats a pass alone. ``drafting``: seconds of
+        drafting by width, where they are still to be spent."""
         best, best_rate, expected = 0, _MARGIN / costs[0], 1.0
         for width, survival in enumerate(self._acceptance.survivals(confidences), 1):
-            cost = costs[width] + width * draft_seconds
+            cost = costs[width] + (drafting[width] if drafting else 0.0)
             if cost > affordable:
                 break
             expected += survival
@@ -101,7 +119,7 @@ class AdaptiveWidth(WidthPolicy):
     def _choose(self, proposal: Proposal, context_length: int) -> int:
         costs = self._cost.row_costs(self._draft_max + 1, context_length)
         affordable = costs[0] + self._credit_at(costs)
-        best = self._best_width(costs, proposal.confidences[: self._draft_max], affordable, 0.0)
+        best = self._best_width(costs, proposal.confidences[: self._draft_max], affordable)
         self._usual.note(proposal.confidences)
         self._choice = _Choice(proposal, best, costs)
         return best
@@ -114,7 +132,7 @@ class AdaptiveWidth(WidthPolicy):
             self._acceptance.compare(proposal, emitted)
         else:
             costs = self._cost.row_costs(1, self._context_length)
-        won = len(emitted) * (1.0 + _ALLOWANCE) * costs[0] - costs[width] - self._asked * self.draft_seconds
+        won = len(emitted) * (1.0 + _ALLOWANCE) * costs[0] - costs[width] - self._drafting(self._asked)
         self._unasked_rounds = 0 if self._asked else self._unasked_rounds + 1
         self._asked = 0
         self._credit = min(self._credit_at(costs) + won, _CREDIT_LIMIT * costs[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from verispec.engine.adaptive_width import AdaptiveWidth
@@ -71,7 +72,8 @@ class Completion:
     ``finish_reason`` is ``stop``, ``length``, ``context`` or ``cancelled``; ``ended_by`` says it more closely:
     ``end_token``, ``stop_string``, ``grammar``, ``max_tokens``, ``context`` or ``cancelled``. ``strategy`` is the one
     that ran, ``rounds`` holds (drafted, accepted) of every target pass, ``schedule`` what each round was allowed,
-    ``pass_costs`` and ``draft_seconds`` (a token) what an adaptive draft width went by.
+    ``pass_costs``, ``draft_seconds`` (a token) and ``block_seconds`` (a proposal) what an adaptive draft width went by.
+    ``declined`` counts rounds in which the drafter could propose nothing at all, by reason.
     ``prompt_logprobs``, when asked for, has an entry a prompt token, the first without a log-probability.
     """
 
@@ -93,6 +95,8 @@ class Completion:
     options: RequestOptions = field(repr=False)
     pass_costs: CostTable | None = field(repr=False)
     draft_seconds: float = 0.0
+    block_seconds: float = 0.0
+    declined: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def passes(self) -> int:
@@ -145,6 +149,8 @@ def describe(request: Request, clock: Clock, options: RequestOptions) -> Complet
         options=options,
         pass_costs=cost.table if isinstance(cost, SharedCost) else None,
         draft_seconds=policy.draft_seconds if isinstance(policy, AdaptiveWidth) else 0.0,
+        block_seconds=policy.block_seconds if isinstance(policy, AdaptiveWidth) else 0.0,
+        declined=request.drafter.declined,
     )
 
 

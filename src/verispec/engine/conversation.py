@@ -25,12 +25,17 @@ class Conversation:
         backend: BackendAdapter,
         lock: ModelLock,
         start: Callable[[Sequence[dict[str, str]], Conversation, dict[str, Any]], Generation],
+        drafter_resumes: Callable[[PreparedRequest, int, int], bool],
     ) -> None:
-        """``start`` opens a generation on this conversation's sequence; ``lock`` guards ``backend``."""
+        """``start`` opens a generation on this conversation's sequence; ``lock`` guards ``backend``.
+
+        ``drafter_resumes(prepared, sequence, length)``: whether the request's drafter can go on behind a prefix.
+        """
         self.messages: list[dict[str, str]] = []
         self._backend = backend
         self._lock = lock
         self._start = start
+        self._drafter_resumes = drafter_resumes
         self._sequence: int | None = None
         self._evaluated: list[int] = []
         self._answer: Request | None = None
@@ -73,9 +78,7 @@ class Conversation:
         assert self._sequence is not None
         if not length or not self._backend.holds(self._sequence, length):
             return False
-        if not prepared.options.resolution.strategy.keeps_entries:
-            return True
-        return self._backend.prediction_block(None, None).resume(self._sequence, length) is not None
+        return self._drafter_resumes(prepared, self._sequence, length)
 
     def begin(self, request: Request) -> None:
         """Leaves the sequence to an answer until ``keep``. For the model alone."""

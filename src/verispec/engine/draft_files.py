@@ -7,20 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from verispec.artifacts import ranked_vocabulary
 from verispec.backends.contract import BackendAdapter, PredictionBlock
-from verispec.drafting.options import FR_RANKING, FR_VOCAB_SIZE
-from verispec.drafting.sources import Choose
+from verispec.drafting.draft_text import DraftText
+from verispec.drafting.options import DRAFT_MODEL, FR_RANKING, FR_VOCAB_SIZE
+from verispec.drafting.sources import Choose, DraftHead
 from verispec.drafting.suffix_corpus import SuffixCorpus
+from verispec.engine.draft_artifacts import DraftArtifacts
 from verispec.errors import OptionError
+from verispec.text.tokenizer import Tokenizer
 
 
 class DraftFiles:
     """What one model's requests have asked for so far, as it was when it was first asked for."""
 
-    def __init__(self, backend: BackendAdapter, tokenizer_digest: str) -> None:
+    def __init__(self, backend: BackendAdapter, tokenizer: Tokenizer) -> None:
+        self.artifacts = DraftArtifacts(backend, tokenizer)
         self._backend = backend
-        self._tokenizer_digest = tokenizer_digest
+        self._tokenizer_digest = tokenizer.digest
         self._corpora: dict[Path, SuffixCorpus] = {}
         self._blocks: dict[tuple[int, str | None], PredictionBlock] = {}
 
@@ -61,5 +68,16 @@ class RequestSources:
     def corpus(self, path: Path) -> SuffixCorpus:
         return self.files.corpus(path)
 
+    def draft_head(self, kind: str, settings: Mapping[str, Any]) -> DraftHead:
+        return self.files.artifacts.head(settings[DRAFT_MODEL.name], kind)
+
+    def draft_text(self, settings: Mapping[str, Any]) -> DraftText:
+        return self.files.artifacts.text(settings[DRAFT_MODEL.name], self.sequence)
+
     def prediction_block(self, settings: Mapping[str, Any]) -> PredictionBlock:
         return self.files.prediction_block(settings[FR_VOCAB_SIZE.name], settings[FR_RANKING.name])
+
+
+def no_choice(logits: npt.NDArray[np.float32], position: int) -> int:
+    """Of sources that nothing is drafted with."""
+    raise AssertionError("expected nothing to be drafted here")

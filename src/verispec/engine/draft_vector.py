@@ -18,12 +18,10 @@ import numpy.typing as npt
 from verispec.artifacts.draft_file import DraftFile
 from verispec.artifacts.model_file import ModelFile
 from verispec.backends.contract import PredictionBlock
-from verispec.backends.draft_block import DraftBlock, FollowingBlock
+from verispec.backends.draft_block import DraftBlock
 from verispec.backends.reference_head import reference_head
-from verispec.drafting.contract import Drafter, Proposal
-from verispec.drafting.dflash import DFlashDrafter
-from verispec.drafting.dspark import DSparkDrafter
-from verispec.drafting.eagle3 import Eagle3Drafter
+from verispec.drafting.contract import Proposal
+from verispec.drafting.head_drafter import make_head_drafter
 from verispec.drafting.sources import Choose
 from verispec.errors import AdmissionError
 from verispec.models.draft_hyperparameters import DraftHyperparameters
@@ -35,21 +33,6 @@ CLEAR = 0.02
 """A logit that leads by this share of the row's spread leads natively too."""
 NEAR = 0.02
 """How far a confidence may be from the reference's."""
-
-
-def make_head_drafter(
-    head: PredictionBlock | DraftBlock,
-    taps: tuple[int, ...],
-    sequence: int,
-    choose: Choose,
-    p_min: float,
-) -> Drafter:
-    """The drafter of the strategy that ``head`` is for."""
-    if isinstance(head, PredictionBlock):
-        return Eagle3Drafter(head, taps, sequence, choose, p_min)
-    if isinstance(head, FollowingBlock):
-        return DSparkDrafter(head, taps, sequence, choose, p_min)
-    return DFlashDrafter(head, taps, sequence, choose, p_min)
 
 
 def make_vector(file: DraftFile, draft: DraftHyperparameters, target: ModelFile) -> dict[str, Any]:

@@ -65,6 +65,11 @@ class GuardedDrafter:
         """The target's hidden states that the drafter reads."""
         return self.drafter.taps if self.drafter is not None and self.active else ()
 
+    @property
+    def declined(self) -> dict[str, int]:
+        """How often there was nothing that the drafter could propose at all, by reason."""
+        return dict(self.drafter.declined) if self.drafter is not None else {}
+
     def propose(
         self, limit: int, tokens: Sequence[int], legal: Callable[[Sequence[int]], int] = len
     ) -> Proposal:
@@ -109,7 +114,7 @@ class GuardedDrafter:
 
         A drafter that fails here has missed positions for good, and is not asked again.
         """
-        if self.drafter is None or not hidden or not self.active:
+        if self.drafter is None or not self.active or not (hidden or self.drafter.follows_text):
             return
         rows = len(tokens) - 1
         try:

@@ -12,19 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from verispec.backends.contract import BackendAdapter, PredictionBlock, chain
+from verispec.backends.draft_block import DraftBlock
 from verispec.drafting.options import DRAFT_MAX, DRAFT_MIN, DRAFT_POLICY, RECURRENT_SNAPSHOTS
 from verispec.drafting.resolution import Resolution, availability
 from verispec.engine.adaptive_width import AdaptiveWidth
 from verispec.engine.completion import Chunk, Completion
 from verispec.engine.conversation import Conversation
 from verispec.engine.decoder import Decoder
-from verispec.engine.draft_files import DraftFiles, RequestSources
+from verispec.engine.draft_costs import DraftCosts
+from verispec.engine.draft_files import DraftFiles, RequestSources, no_choice
 from verispec.engine.draft_width import FixedWidth, WidthPolicy
 from verispec.engine.generation import Generation
 from verispec.engine.guarded_drafter import GuardedDrafter
 from verispec.engine.model_lock import ModelLock
 from verispec.engine.pass_cost import CostTable
-from verispec.engine.pass_timing import ASSUMED_COSTS, measure_draft_seconds, measure_pass_costs
+from verispec.engine.pass_timing import ASSUMED_COSTS, measure_pass_costs
 from verispec.engine.prompt import Prompt, encode_prompt
 from verispec.engine.prompt_scores import PromptScores
 from verispec.engine.proof import make_receipt
@@ -63,9 +65,8 @@ class Model:
         self.lock = ModelLock()
         """Held by whoever uses the backend."""
         self._costs: CostTable | None = None
-        self._draft_costs: dict[PredictionBlock, float] = {}
-        self._assumed_draft_seconds: float | None = None
-        self._draft_files = DraftFiles(backend, tokenizer.digest)
+        self._draft_costs = DraftCosts(backend, self.lock)
+        self._draft_files = DraftFiles(backend, tokenizer)
 
     def generate(self, prompt: Prompt, **options: Any) -> Completion:
         """The whole answer to ``prompt``: a string to complete, chat messages, or token ids.
@@ -94,7 +95,7 @@ class Model:
 
     def conversation(self) -> Conversation:
         """A conversation that keeps the target's state of everything said so far."""
-        return Conversation(self.backend, self.lock, self.start)
+        return Conversation(self.backend, self.lock, self.start, self._drafter_resumes)
 
     def start(self, prompt: Prompt, conversation: Conversation | None, options: dict[str, Any]) -> Generation:
         """Opens a request, on the conversation's sequence when there is one."""
@@ -171,33 +172,26 @@ class Model:
         widths = int(settings[DRAFT_MAX.name]), int(settings[DRAFT_MIN.name])
         if settings[DRAFT_POLICY.name] == FixedWidth.name:
             return FixedWidth(*widths)
-        seconds = 0.0
-        if resolution.strategy.keeps_entries:
-            seconds = self._draft_seconds(sources.prediction_block(settings))
-        return AdaptiveWidth(SharedCost(self.pass_costs()), *widths, seconds)
+        seconds = self._draft_costs.seconds(resolution, sources)
+        return AdaptiveWidth(SharedCost(self.pass_costs()), *widths, *seconds)
 
-    def _draft_seconds(self, block: PredictionBlock) -> float:
-        """What the block takes a token; like the costs of passes, 0 where every sequence is held."""
-        with self.lock:
-            if self._assumed_draft_seconds is not None:
-                return self._assumed_draft_seconds
-            if block not in self._draft_costs:
-                try:
-                    sequence = self.backend.open_sequence()
-                except BackendError:
-                    return 0.0
-                try:
-                    self._draft_costs[block] = measure_draft_seconds(self.backend, block, sequence)
-                finally:
-                    self.backend.close_sequence(sequence)
-            return self._draft_costs[block]
+    def _drafter_resumes(self, prepared: PreparedRequest, sequence: int, length: int) -> bool:
+        """Whether a drafter that keeps entries beside the target's has those of the first ``length`` positions."""
+        resolution = prepared.options.resolution
+        if not resolution.strategy.keeps_entries or resolution.strategy.part is None:
+            return True
+        sources = RequestSources(self._draft_files, sequence, no_choice)
+        part = resolution.strategy.part(resolution.settings, sources)
+        if isinstance(part, PredictionBlock):
+            return part.resume(sequence, length) is not None
+        return not isinstance(part, DraftBlock) or part.resume(sequence, length)
 
-    def assume_costs(self, passes: CostTable, draft_seconds: float = 0.0) -> None:
+    def assume_costs(self, passes: CostTable, draft_seconds: float = 0.0, block_seconds: float = 0.0) -> None:
         """Has adaptive draft widths go by these from now on instead of measuring: for costs known from elsewhere, or to
         run the rounds of a receipt again. A width changes no text."""
         with self.lock:
             self._costs = passes
-            self._assumed_draft_seconds = draft_seconds
+            self._draft_costs.assumed = draft_seconds, block_seconds
 
     def pass_costs(self) -> CostTable:
         """What a pass costs here, by rows and context; measured once, when it is first needed.
@@ -257,6 +251,7 @@ class Model:
         """Frees the model. Generations still open cannot go on."""
         with self.lock:
             self.backend.close()
+            self._draft_files.artifacts.close()
 
     def __enter__(self) -> Model:
         return self

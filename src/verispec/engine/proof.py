@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from verispec.artifacts.digests import file_sha256
-from verispec.drafting.options import FR_RANKING, SUFFIX_CORPUS
+from verispec.artifacts.draft_manifest import artifact_sha256
+from verispec.artifacts.resolve import resolve_model
+from verispec.drafting.options import DRAFT_MODEL, FR_RANKING, SUFFIX_CORPUS
 from verispec.engine.completion import Completion
 from verispec.evidence.receipt import Evidence, Receipt
 
@@ -52,6 +54,7 @@ def make_receipt(
             "drafter_deadline": options.drafter_deadline,
             # what an adaptive draft width went by: without it nobody could compute the rounds again
             "draft_seconds": completion.draft_seconds,
+            "block_seconds": completion.block_seconds,
             "pass_costs": None if completion.pass_costs is None else completion.pass_costs.as_dict(),
         },
         rounds=completion.rounds,
@@ -62,6 +65,7 @@ def make_receipt(
             "reused_tokens": counters.reused_tokens,
             "replays": counters.replays,
             "guarded_round": counters.guarded_round,
+            "declined": dict(completion.declined),
         },
         faults=completion.faults,
         timings={
@@ -86,4 +90,8 @@ def _drafting_artifacts(completion: Completion) -> dict[str, str]:
     """Role to SHA-256 of the files the drafter read."""
     settings = completion.options.resolution.settings
     files = {"corpus": settings.get(SUFFIX_CORPUS.name), "ranking": settings.get(FR_RANKING.name)}
-    return {role: file_sha256(Path(str(path))) for role, path in files.items() if path is not None}
+    digests = {role: file_sha256(Path(str(path))) for role, path in files.items() if path is not None}
+    draft = settings.get(DRAFT_MODEL.name)
+    if draft is not None:
+        digests["drafter"] = artifact_sha256(resolve_model(str(draft)).path)
+    return digests

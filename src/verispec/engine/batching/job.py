@@ -34,7 +34,8 @@ class Job:
         self.prepared = prepared
         self.identity = identity
         # a prompt that is to be scored needs a pass over every row of it
-        self.cache_prompt = cache_prompt and prepared.options.prompt_logprobs is None
+        shared = prepared.options.resolution.strategy.shares_prefixes
+        self.cache_prompt = cache_prompt and shared and prepared.options.prompt_logprobs is None
         self.clock = Clock() if started is None else Clock(started)
         self.deadline = deadline
         self.request: Request | None = None

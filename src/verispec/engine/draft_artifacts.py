@@ -1,0 +1,96 @@
+"""Admitted draft artifacts of one target, opened when they are first asked for, checked, and kept for all requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from verispec.artifacts.draft_manifest import TargetBinding
+from verispec.artifacts.resolve import resolve_model
+from verispec.backends.contract import BackendAdapter
+from verispec.drafting.draft_text import DraftText
+from verispec.drafting.sources import DraftHead
+from verispec.engine.admission import DRAFT_MODEL, open_admitted
+from verispec.engine.draft_vector import check_vector
+from verispec.errors import UnsupportedError
+from verispec.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A draft model, and its sequence for each of the target's."""
+
+    backend: BackendAdapter
+    texts: dict[int, DraftText]
+
+    def text(self, sequence: int) -> DraftText:
+        """The draft model's sequence that belongs to the target's ``sequence``; it has as many."""
+        if sequence not in self.texts:
+            self.texts[sequence] = DraftText(self.backend, self.backend.open_sequence())
+        return self.texts[sequence]
+
+
+class DraftArtifacts:
+    """Raises AdmissionError, with the reason, for an artifact that is not what it was admitted as."""
+
+    def __init__(self, backend: BackendAdapter, tokenizer: Tokenizer) -> None:
+        self._backend = backend
+        self._tokenizer = tokenizer
+        self._heads: dict[tuple[Path, str], DraftHead] = {}
+        self._models: dict[Path, LoadedModel] = {}
+
+    @property
+    def binding(self) -> TargetBinding:
+        """What an artifact has to be bound to."""
+        facts = self._backend.capabilities
+        return TargetBinding(
+            architecture=facts.architecture,
+            layers=facts.layers,
+            hidden_size=facts.hidden_size,
+            vocabulary=facts.vocabulary,
+            tokenizer_sha256=self._tokenizer.digest,
+            sha256="",
+        )
+
+    def head(self, name: str, kind: str) -> DraftHead:
+        """The head that ``name`` stands for, admitted as ``kind``; it has drafted its test vector before it is used."""
+        path = resolve_model(name).path
+        if (path, kind) not in self._heads:
+            manifest, admitted = open_admitted(path, kind, self.binding)
+            assert admitted is not None
+            head = self._backend.draft_head(admitted.file, admitted.draft)
+            if manifest.vector is not None:
+                check_vector(path, head, manifest.vector, self._backend.capabilities.sequences)
+            taps = admitted.draft.taps(self._backend.capabilities.layers)
+            self._heads[path, kind] = DraftHead(head, taps)
+        return self._heads[path, kind]
+
+    def text(self, name: str, sequence: int) -> DraftText:
+        """The sequence of the draft model ``name`` that belongs to the target's ``sequence``."""
+        path = resolve_model(name).path
+        if path not in self._models:
+            self._models[path] = self._load(path)
+        return self._models[path].text(sequence)
+
+    def _load(self, path: Path) -> LoadedModel:
+        from verispec.backends.native import NativeBackend
+        from verispec.backends.native_plan import plan_model
+
+        manifest, _ = open_admitted(path, DRAFT_MODEL, self.binding)
+        if not manifest.same_tokens:
+            raise UnsupportedError(
+                "other-tokens",
+                f"{path}: expected a draft model with the target's tokens, found one with others",
+                "Use a smaller model of the target's family",
+            )
+        facts = self._backend.capabilities
+        context = min(facts.context, plan_model(path).model.trained_context)
+        backend = NativeBackend.load(path, context, sequences=facts.sequences)
+        return LoadedModel(backend, {})
+
+    def close(self) -> None:
+        """Frees the draft models; heads are freed with the target."""
+        for model in self._models.values():
+            model.backend.close()
+        self._models.clear()
+        self._heads.clear()

@@ -1,0 +1,61 @@
+"""What drafting costs on this machine, measured once for each thing that drafts."""
+
+from __future__ import annotations
+
+from verispec.backends.contract import BackendAdapter, PredictionBlock
+from verispec.backends.draft_block import DraftBlock
+from verispec.drafting.draft_text import DraftText
+from verispec.drafting.resolution import Resolution
+from verispec.drafting.strategies import Part
+from verispec.engine.draft_files import RequestSources
+from verispec.engine.model_lock import ModelLock
+from verispec.engine.pass_timing import (
+    measure_draft_seconds,
+    measure_head_seconds,
+    measure_text_seconds,
+)
+from verispec.errors import BackendError
+
+Seconds = tuple[float, float]
+"""A token, and a proposal however long."""
+NOTHING: Seconds = (0.0, 0.0)
+
+
+class DraftCosts:
+    """``assumed`` takes the place of measuring, where it is set."""
+
+    def __init__(self, backend: BackendAdapter, lock: ModelLock) -> None:
+        """``lock`` guards ``backend``."""
+        self.assumed: Seconds | None = None
+        self._backend = backend
+        self._lock = lock
+        self._measured: dict[int, tuple[Part, Seconds]] = {}
+
+    def seconds(self, resolution: Resolution, sources: RequestSources) -> Seconds:
+        """What the strategy's drafter takes. Like the costs of passes, nothing where every sequence is held."""
+        strategy = resolution.strategy
+        if strategy.part is None:
+            return NOTHING
+        with self._lock:
+            if self.assumed is not None:
+                return self.assumed
+            part = strategy.part(resolution.settings, sources)
+            key = id(part.model if isinstance(part, DraftText) else part)
+            if key not in self._measured:
+                try:
+                    self._measured[key] = part, self._measure(part, strategy.shares_prefixes)
+                except BackendError:
+                    return NOTHING
+            return self._measured[key][1]
+
+    def _measure(self, part: Part, came_with_the_target: bool) -> Seconds:
+        if isinstance(part, DraftText):
+            return measure_text_seconds(part), 0.0
+        if isinstance(part, DraftBlock) or not came_with_the_target:
+            return measure_head_seconds(self._backend, part)
+        assert isinstance(part, PredictionBlock)
+        sequence = self._backend.open_sequence()
+        try:
+            return measure_draft_seconds(self._backend, part, sequence), 0.0
+        finally:
+            self._backend.close_sequence(sequence)

@@ -1,0 +1,144 @@
+"""What an artifact proposes is a function of the committed tokens: not of rejections, chunks, company or turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from drafting_targets import FEW, KINDS, Artifacts, write_artifacts
+from verispec.drafting.contract import Drafter, Proposal
+from verispec.drafting.dflash import DFlashDrafter
+from verispec.drafting.draft_model import DraftModelDrafter
+from verispec.drafting.entry_chain import EntryChainDrafter
+from verispec.engine.batching.job import Job
+from verispec.engine.batching.scheduler import Scheduler, SchedulerLimits
+from verispec.engine.completion import Completion
+from verispec.engine.loading import load
+from verispec.engine.model import Model
+
+PROMPT = [7, 1, 9, 4, 4, 2, 8] * 5
+LONG = [(3 * i) % 250 + 1 for i in range(75)]
+SAMPLING = {"temperature": 0.9, "seed": 5, "ignore_eos": True, "logit_bias": FEW, "max_tokens": 20}
+CLASSES: dict[str, type[Drafter]] = {
+    "eagle3": EntryChainDrafter,
+    "dflash": DFlashDrafter,
+    "dspark": DFlashDrafter,
+    "draft-model": DraftModelDrafter,
+}
+Proposals = dict[int, tuple[tuple[int, ...], tuple[float, ...]]]
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
+    return write_artifacts(tmp_path_factory.mktemp("artifacts"))
+
+
+@pytest.fixture(scope="module")
+def model(artifacts: Artifacts) -> Iterator[Model]:
+    with load(artifacts.target, threads=1) as model:
+        yield model
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> Proposals:
+    """Every whole proposal by how many tokens were committed."""
+    found: Proposals = {}
+    owner = CLASSES[kind]
+    propose = owner.propose
+
+    def noting(self: Any, limit: int) -> Proposal:
+        proposal = propose(self, limit)
+        if proposal and limit >= 4:
+            found[self.checkpoint()[0]] = tuple(proposal.tokens), tuple(proposal.confidences)
+        return proposal
+
+    monkeypatch.setattr(owner, "propose", noting)
+    return found
+
+
+def drain(scheduler: Scheduler) -> list[Completion]:
+    ended = []
+    while not scheduler.idle:
+        ended += [event for _, event in scheduler.step() if isinstance(event, Completion)]
+    return ended
+
+
+def test_a_long_answer_proposes_what_a_fresh_request_would(
+    kind: str, model: Model, artifacts: Artifacts, seen: Proposals
+) -> None:
+    options = SAMPLING | artifacts.options(kind)
+    whole = model.generate(PROMPT, **options)
+    proposed = dict(seen)
+    text = list(whole.prompt_tokens + whole.tokens)
+    expected: Proposals = {}
+    for end in range(len(PROMPT) + 1, len(text) - 1):
+        seen.clear()
+        model.generate(text[: end - 1], **(options | {"max_tokens": 8}))
+        if end in seen:
+            expected[end] = seen[end]
+    shared = proposed.keys() & expected.keys()
+    assert len(shared) >= 4
+    assert {anchor: proposed[anchor] for anchor in shared} == {anchor: expected[anchor] for anchor in shared}
+
+
+def test_prompts_in_chunks_and_company_propose_alike(
+    kind: str, model: Model, artifacts: Artifacts, seen: Proposals
+) -> None:
+    options = SAMPLING | artifacts.options(kind)
+    whole = model.generate(LONG, **options)
+    alone = dict(seen)
+    assert alone
+    scheduler = Scheduler(model, SchedulerLimits(parallel=3, prompt_rows=20))
+    for _ in range(2):  # the second time every sequence has been used, and the prompt has been seen
+        seen.clear()
+        others = [Job(model.prepare(PROMPT, SAMPLING | {"spec_mode": "off"})) for _ in range(2)]
+        job = Job(model.prepare(LONG, options))
+        scheduler.submit(job, *others)
+        drain(scheduler)
+        found = job.outcome()
+        assert isinstance(found, Completion)
+        assert (found.tokens, found.rounds, found.faults) == (whole.tokens, whole.rounds, ())
+        assert seen == alone
+
+
+def test_two_requests_draft_beside_each_other(kind: str, model: Model, artifacts: Artifacts) -> None:
+    options = SAMPLING | artifacts.options(kind)
+    alone = [model.generate(prompt, **options) for prompt in (PROMPT, LONG)]
+    scheduler = Scheduler(model, SchedulerLimits(parallel=2))
+    jobs = [Job(model.prepare(prompt, options)) for prompt in (PROMPT, LONG)]
+    scheduler.submit(*jobs)
+    drain(scheduler)
+    for job, expected in zip(jobs, alone, strict=True):
+        found = job.outcome()
+        assert isinstance(found, Completion)
+        assert (found.tokens, found.faults) == (expected.tokens, ())
+
+
+def test_a_conversation_goes_on_with_what_it_has_drafted_from(
+    kind: str, model: Model, artifacts: Artifacts, seen: Proposals
+) -> None:
+    colons = {25: 40.0, 26: 39.0, 27: 39.0}  # an answer of these is encoded again as it was
+    options = SAMPLING | {"max_tokens": 12, "logit_bias": colons, "top_k": 3} | artifacts.options(kind)
+    plain = {name: value for name, value in options.items() if not name.startswith("spec_")}
+    for first in (options, {**plain, "spec_mode": "off"}):
+        with model.conversation() as conversation:
+            conversation.send("one two three", **first).result()
+            seen.clear()
+            second = conversation.send(" four five", **options).result()
+            continued = dict(seen)
+        seen.clear()
+        again = model.generate(list(second.prompt_tokens), **options)
+        assert second.tokens == again.tokens
+        assert second.faults == ()
+        if kind != "draft-model":  # which reads the text by itself
+            assert (second.counters.reused_tokens > 0) == (first is options)
+        shared = continued.keys() & seen.keys()
+        assert shared
+        assert {anchor: continued[anchor] for anchor in shared} == {anchor: seen[anchor] for anchor in shared}
