@@ -1,7 +1,7 @@
 """The lab against itself: experiments whose candidate is the control, on a real server, one after another.
 
-Run as ``python -m benchmarks.lab_same --count 20 --lab FOLDER --output FILE``. Every experiment is a whole one, with fresh
-servers; what it takes for an improvement is false.
+Run as ``python -m benchmarks.lab_same --count 20 --lab FOLDER --output FILE``. Every experiment is a whole one, with
+fresh servers; what it takes for an improvement is false.
 """
 
 from __future__ import annotations
