@@ -31,7 +31,7 @@ def print_experiment(record: Record) -> None:
             for arm, one in record["verdicts"].items()
         ],
     )
-    for arm in record["second_controls"]:
+    for arm in record.get("second_controls", ()):
         typer.echo(f"{arm}: nothing that was observed of it differs from the control")
     for arm, one in record["verdicts"].items():
         for reason in one["reasons"]:
