@@ -100,6 +100,9 @@ def test_a_space_holds_what_makes_a_difference_once() -> None:
     assert arms[names[-1]].arguments == ("--mode", "head", "--width=4")
     assert dict(arms[names[-1]].environment) == {"P_MIN": "0.3"}
     assert arms[CONTROL].arguments == ()  # "mode=false" is the control, and no candidate
+    off = a_search(control={"arguments": ["--mode", "off"]}).experiment.arms
+    assert off[CONTROL].arguments == ("--mode", "off")
+    assert off[names[0]].arguments == ("--mode", "suffix", "--width=2")  # no flag twice
 
 
 def test_a_large_space_is_drawn_from_the_same_way_each_time() -> None:

@@ -70,7 +70,7 @@ def tried_before(ledger: Ledger, candidate: Candidate) -> list[Record]:
     def same(record: Record) -> bool:
         source = record["source"]
         same_patch = patch is not None and source is not None and source["patch_sha256"] == patch
-        return same_patch or record["fingerprint"] == candidate.fingerprint
+        return bool(same_patch or record["fingerprint"] == candidate.fingerprint)
 
     return [record for _, record in ledger.records("candidate") if same(record)]
 

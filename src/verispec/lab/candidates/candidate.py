@@ -80,7 +80,7 @@ def parse_candidate(content: Mapping[str, Any], folder: Path, where: str) -> Can
     change = content.get("candidate", {})
     switch = content.get("switch", {})
     _check(source, change, switch, where)
-    changed = {**control, **change}
+    changed = {**(control if source or switch else shared), **change}
     changed |= _switched(changed, switch)
     reference = content.get("reference")
     return Candidate(

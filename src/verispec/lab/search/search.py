@@ -89,7 +89,7 @@ def parse_search(content: Mapping[str, Any], where: str, home: Path | None = Non
     settings = {name: value for name, value in content.items() if name not in OWN}
     shared = content.get("target", {})
     control = {**shared, **content.get("control", {})}
-    tables = space.configurations(control, halving.candidates, halving.seed)
+    tables = space.configurations(shared, control, halving.candidates, halving.seed)
     arms = [{**table, "name": name} for name, table in tables.items()]
     whole = {**settings, "control": control, "candidate": arms}
     if "reference" in content:

@@ -58,14 +58,16 @@ class Space:
         """Every combination once, in the order declared; a knob that is not in play is left out."""
         yield from self._from(0, {})
 
-    def configurations(self, control: Mapping[str, Any], most: int, seed: int) -> dict[str, dict[str, Any]]:
-        """Targets by name. Of more than ``most`` combinations so many are drawn, the same ones for the same seed.
+    def configurations(
+        self, shared: Mapping[str, Any], control: Mapping[str, Any], most: int, seed: int
+    ) -> dict[str, dict[str, Any]]:
+        """Targets by name: what all arms share, and what the knobs add.
 
-        What would be the control itself is left out.
+        Of more than ``most`` combinations so many are drawn, the same ones for the same seed. What would be the control itself is left out.
         """
         found: dict[str, dict[str, Any]] = {}
         for chosen in self.assignments():
-            table = dict(control)
+            table = dict(shared)
             for knob in self.knobs:
                 if knob.name in chosen:
                     knob.add_to(table, chosen[knob.name])
