@@ -63,7 +63,8 @@ class Space:
     ) -> dict[str, dict[str, Any]]:
         """Targets by name: what all arms share, and what the knobs add.
 
-        Of more than ``most`` combinations so many are drawn, the same ones for the same seed. What would be the control itself is left out.
+        Of more than ``most`` combinations so many are drawn, the same ones for the same seed. What
+        would be the control itself is left out.
         """
         found: dict[str, dict[str, Any]] = {}
         for chosen in self.assignments():
