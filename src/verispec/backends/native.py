@@ -166,6 +166,8 @@ class NativeBackend(BackendAdapter):
         columns = NO_COLUMNS if self._states is None else self._states.advance(rows, lengths, outputs)
         for sequence, end in ends.items():
             self._slots.wrote(sequence, end)
+            if self._prediction is not None:
+                self._prediction.entries.overwritten(sequence, lengths[sequence])
         kept = frozenset(taps)
         parts = self._split(len(rows), outputs, want_logits)
         try:

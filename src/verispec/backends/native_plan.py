@@ -27,6 +27,7 @@ MAX_SEQUENCES = 1024
 MAX_ROWS = 128
 DEFAULT_SNAPSHOTS = 7
 MAX_SNAPSHOTS = 64
+MAX_STATES = 1 << 16
 LOGIT_ROWS = 32
 """Output rows of one pass when logits are wanted; more run as several passes, to bound the workspace."""
 
@@ -64,6 +65,11 @@ def plan_model(
     if not 1 <= sequences <= MAX_SEQUENCES:
         raise OptionError(f"sequences: expected 1 to {MAX_SEQUENCES}, found {sequences}")
     window = _window(model, snapshots)
+    if any(model.recurrent) and sequences * (window + 2) > MAX_STATES:
+        raise OptionError(
+            f"sequences, snapshots: expected at most {MAX_STATES} recurrent states in all, found {sequences} sequences "
+            f"of {window + 2}"
+        )
     limits = PassLimits(context, sequences, min(MAX_ROWS, context), LOGIT_ROWS, window)
     return ModelPlan(file, model, names, limits, memory_need(model, limits, packed_bytes(file, names)))
 

@@ -42,6 +42,12 @@ class PredictionEntries:
         """Whether anything was ever absorbed in the sequence."""
         return sequence in self._known
 
+    def overwritten(self, sequence: int, length: int) -> None:
+        """Other tokens may come behind ``length`` positions: entries that reach further are no longer theirs."""
+        known = self._known.get(sequence)
+        if known is not None and known[0] > length:
+            del self._known[sequence]
+
     def forget(self, sequence: int) -> None:
         self._known.pop(sequence, None)
 
@@ -99,7 +105,8 @@ class NativePredictionBlock(PredictionBlock):
     ) -> None:
         """``ids``: the target's token of each output of ``head``; None where output i is token i."""
         self._passes = passes
-        self._reading, self._stepping = passes.head(head)
+        reading, stepping = passes.head(head)
+        self._reading, self._stepping = reading.program(_FIRST), stepping.program(_STEP)
         self._scattered = ScatteredLogits(ids, vocabulary)
 
     @property
@@ -124,12 +131,12 @@ class NativePredictionBlock(PredictionBlock):
         return last.copy()
 
     def first(self, hidden: Hidden) -> Prediction:
-        program = self._reading.program(_FIRST)
+        program = self._reading
         program.evaluate([Row(0, 0, 0, COMMITTED)], [0], inputs=[hidden])
         return Prediction(program.logits()[0], hidden)
 
     def step(self, sequence: int, position: int, token: int, hidden: Hidden) -> Prediction:
-        program = self._stepping.program(_STEP)
+        program = self._stepping
         # a copy, since the pass may lie over what the last one gave
         program.evaluate([Row(sequence, position, token, COMMITTED)], [0], inputs=[hidden.copy()])
         return Prediction(program.logits()[0], program.hidden(AFTER_FINAL_NORM))
@@ -141,8 +148,12 @@ class NativePredictionBlock(PredictionBlock):
         return self._scattered.scatter(logits)
 
 
+HEADS_KEPT = 4
+"""Heads a model keeps beside those in use: a request may ask for a size that nobody has asked for before."""
+
+
 class NativePredictionHeads:
-    """The heads asked for so far."""
+    """The heads used last."""
 
     def __init__(
         self, passes: NativePredictionPasses, file: ModelFile, vocabulary: int, pool: _native.ThreadPool
@@ -166,13 +177,19 @@ class NativePredictionHeads:
             name = f"{head} rows {hashlib.sha256(ranked.tobytes()).hexdigest()}"
         elif rows is not None:
             name = f"{head} rows 0 to {rows - 1}"
-        if name not in self._blocks:
+        block = self._blocks.pop(name, None)
+        if block is None:
             if ranked is not None:
                 matrices[name] = pack_rows(self._file, head, ranked, self._pool)
             elif rows is not None:
                 matrices[name] = matrices[head].first_rows(rows)
-            self._blocks[name] = NativePredictionBlock(self._passes, name, ranked, self._vocabulary)
-        return self._blocks[name]
+            block = NativePredictionBlock(self._passes, name, ranked, self._vocabulary)
+            if name != head:
+                del matrices[name]  # the recorded passes hold it for as long as anybody has the block
+        self._blocks[name] = block  # last in order: most recently used
+        if len(self._blocks) > HEADS_KEPT:
+            del self._blocks[next(iter(self._blocks))]
+        return block
 
 
 def pack_rows(

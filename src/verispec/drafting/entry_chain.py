@@ -32,6 +32,7 @@ class EntryChainDrafter(Drafter):
         self._observed = 0
         self._position = 0  # of the last entry made from the target's hidden states
         self._hidden: Hidden | None = None  # what that entry gave; never changed once made
+        self._before: Hidden | None = None  # the target's hidden state behind a prefix that was reused
 
     def observe(self, tokens: Sequence[int]) -> None:
         """Counts them: there is something to go on from once the anchor's own entry is there."""
@@ -49,10 +50,11 @@ class EntryChainDrafter(Drafter):
 
     def _resume(self, position: int, token: int) -> None:
         """The entry of the first token behind a prefix that an earlier request evaluated."""
-        before = self._block.resume(self._sequence, position)
-        if before is None:
+        if self._before is None:  # asked once: a round that fails may have written entries behind the prefix
+            self._before = self._block.resume(self._sequence, position)
+        if self._before is None:
             raise ValueError(f"{self.name}: expected entries for the {position} positions reused, found none")
-        self._block.absorb(self._sequence, position, [token], before)
+        self._block.absorb(self._sequence, position, [token], self._before)
 
     def propose(self, limit: int) -> Proposal:
         if limit <= 0 or self._hidden is None or self._position != self._observed - 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import ref
+
 from verispec.backends.contract import BackendAdapter, PredictionBlock
 from verispec.backends.draft_block import DraftBlock
 from verispec.drafting.draft_text import DraftText
@@ -29,7 +31,7 @@ class DraftCosts:
         self.assumed: Seconds | None = None
         self._backend = backend
         self._lock = lock
-        self._measured: dict[int, tuple[Part, Seconds]] = {}
+        self._measured: dict[int, tuple[ref[object], Seconds]] = {}  # by identity, while the part is in use
 
     def seconds(self, resolution: Resolution, sources: RequestSources) -> Seconds:
         """What the strategy's drafter takes. Like the costs of passes, nothing where every sequence is held."""
@@ -40,13 +42,17 @@ class DraftCosts:
             if self.assumed is not None:
                 return self.assumed
             part = strategy.part(resolution.settings, sources)
-            key = id(part.model if isinstance(part, DraftText) else part)
-            if key not in self._measured:
-                try:
-                    self._measured[key] = part, self._measure(part, strategy.shares_prefixes)
-                except BackendError:
-                    return NOTHING
-            return self._measured[key][1]
+            what = part.model if isinstance(part, DraftText) else part
+            known = self._measured.get(id(what))
+            if known is not None and known[0]() is what:
+                return known[1]
+            try:
+                seconds = self._measure(part, strategy.shares_prefixes)
+            except BackendError:
+                return NOTHING
+            self._measured = {key: one for key, one in self._measured.items() if one[0]() is not None}
+            self._measured[id(what)] = ref(what), seconds
+            return seconds
 
     def _measure(self, part: Part, came_with_the_target: bool) -> Seconds:
         if isinstance(part, DraftText):

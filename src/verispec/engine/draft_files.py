@@ -29,7 +29,7 @@ class DraftFiles:
         self._backend = backend
         self._tokenizer_digest = tokenizer.digest
         self._corpora: dict[Path, SuffixCorpus] = {}
-        self._blocks: dict[tuple[int, str | None], PredictionBlock] = {}
+        self._rankings: dict[Path, npt.NDArray[np.int64]] = {}
 
     def corpus(self, path: Path) -> SuffixCorpus:
         if path not in self._corpora:
@@ -38,23 +38,22 @@ class DraftFiles:
 
     def prediction_block(self, size: int, ranking: str | None) -> PredictionBlock:
         """The block with a head over all tokens (``size`` 0), the first ids, or the first of a ranked list."""
-        key = size, ranking
-        if key not in self._blocks:
-            self._blocks[key] = self._open_block(size, ranking)
-        return self._blocks[key]
-
-    def _open_block(self, size: int, ranking: str | None) -> PredictionBlock:
         vocabulary = self._backend.capabilities.vocabulary
         if ranking is None:
             if size > vocabulary:
                 raise OptionError(f"{FR_VOCAB_SIZE.name}: expected at most {vocabulary} tokens, found {size}")
             return self._backend.prediction_block(size or None, None)
-        ids = ranked_vocabulary.load(Path(ranking), self._tokenizer_digest, vocabulary)
+        ids = self._ranking(Path(ranking), vocabulary)
         if size > len(ids):
             raise OptionError(
                 f"{FR_VOCAB_SIZE.name}: expected at most {len(ids)}, the tokens listed in {ranking}, found {size}"
             )
         return self._backend.prediction_block(None, ids[: size or None])
+
+    def _ranking(self, path: Path, vocabulary: int) -> npt.NDArray[np.int64]:
+        if path not in self._rankings:
+            self._rankings[path] = ranked_vocabulary.load(path, self._tokenizer_digest, vocabulary)
+        return self._rankings[path]
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,12 @@ class Model:
         prepared = self.prepare(prompt, options)
         with self.lock:
             sequence = conversation.reuse(prepared) if conversation else self.backend.open_sequence()
-            request = self.open(prepared, sequence)
+            try:
+                request = self.open(prepared, sequence)
+            except BaseException:  # a file that the drafter reads may be missing
+                if conversation is None:
+                    self.backend.close_sequence(sequence)
+                raise
             if conversation is not None:
                 conversation.begin(request)
         held = [sequence]

@@ -44,6 +44,9 @@ class Prefixes:
         request, path = job.request, job.prefix
         if self._cache is None or path is None or request is None:
             return
+        if job.prepared.options.resolution.strategy.keeps_entries and not request.drafter.active:
+            job.prefix = None  # its drafter's entries end here
+            return
         size, target = self._cache.block, request.target
         while (len(path) + 1) * size <= target.length:
             index = len(path)

@@ -76,14 +76,21 @@ def run_turns(backend: BackendAdapter, turns: Sequence[Turn]) -> None:
                 _run_apart(backend, turn)
             return
         undisturbed = True
-        for turn, evaluation in zip(turns, evaluations, strict=True):
+        outcomes = zip(turns, evaluations, strict=True)
+        for turn, evaluation in sorted(outcomes, key=lambda outcome: _may_disturb(outcome[0])):
             if undisturbed:
-                undisturbed = _resume(turn, evaluation)
+                undisturbed = _resume(turn, evaluation) and not _may_disturb(turn)
             else:
                 _run_apart(backend, turn)
     finally:
         for turn in turns:
             _close(turn)  # after an interrupt; the step restores what it had retained
+
+
+def _may_disturb(turn: Turn) -> bool:
+    """Whether a drafter of the caller's is shown hidden states behind the pass: it could use the model, whose next pass
+    lies over the outputs of this one."""
+    return bool(turn.share.taps) and not turn.job.prepared.options.resolution.strategy.keeps_entries
 
 
 def _run_apart(backend: BackendAdapter, turn: Turn) -> None:
