@@ -249,9 +249,10 @@ def test_a_device_is_held_by_one_lane_at_a_time(tmp_path: Path) -> None:
     assert parts_of("cpu:3,1") == ["cpu-1", "cpu-3"]
     assert len(parts_of("cpu")) == os.cpu_count()
     inside: list[int] = []
+    waited: list[str] = []
 
     def hold() -> None:
-        with claimed("cpu:0", tmp_path):
+        with claimed("cpu:0", tmp_path, waited.append):
             inside.append(1)
             time.sleep(0.02)
             assert inside == [1]
@@ -265,8 +266,10 @@ def test_a_device_is_held_by_one_lane_at_a_time(tmp_path: Path) -> None:
         assert inside == []
     for thread in threads:
         thread.join()
-    with claimed("cpu:0", tmp_path), claimed("cpu:1", tmp_path):
-        pass  # other processors are another device
+    assert waited == ["cpu:0"] * 4
+    told: list[str] = []
+    with claimed("cpu:0", tmp_path), claimed("cpu:1", tmp_path, told.append):
+        assert told == []  # other processors are another device
 
 
 def test_a_lane_measured_elsewhere_comes_home_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

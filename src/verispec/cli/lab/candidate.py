@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from verispec.cli.lab.ledger_option import LedgerOption, day_text, open_ledger, percent_text
-from verispec.cli.lab.observing import observer
+from verispec.cli.lab.observing import careful_lanes, observer
 from verispec.cli.output import JsonOption, print_json, print_table
 from verispec.errors import OptionError
 
@@ -36,8 +36,6 @@ def run(
     from verispec.lab.candidates.archive import tried_before
     from verispec.lab.candidates.candidate import load_candidate
     from verispec.lab.candidates.run import run_candidate
-    from verispec.lab.quality.telemetry import with_telemetry
-    from verispec.lab.search.device_claims import claiming
 
     ledger, candidate = open_ledger(lab), load_candidate(file)
     before = tried_before(ledger, candidate)
@@ -48,7 +46,7 @@ def run(
             typer.echo("tried before (--again tries it once more):")
             _print_list(before)
         raise typer.Exit(1)
-    record = run_candidate(ledger, candidate, observer(as_json), claiming(with_telemetry()))
+    record = run_candidate(ledger, candidate, observer(as_json), careful_lanes())
     if as_json:
         print_json(record)
     else:

@@ -1,15 +1,18 @@
-"""Who watches lanes while they run: nobody when JSON is wanted, the terminal otherwise."""
+"""How commands run lanes: watched on the terminal or in silence, one at a time on a device, the host sampled."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import typer
+
 if TYPE_CHECKING:
     from verispec.lab.experiment.observer import Observer
+    from verispec.lab.experiment.stage import LaneRunner
 
 
 def observer(silent: bool) -> Observer:
-    """Imports what it gives, and nothing before."""
+    """Nobody watches when JSON is wanted, the terminal otherwise."""
     from verispec.lab.experiment.observer import Observer
 
     if silent:
@@ -17,3 +20,14 @@ def observer(silent: bool) -> Observer:
     from verispec.cli.lab.watching import TerminalObserver
 
     return TerminalObserver()
+
+
+def careful_lanes() -> LaneRunner:
+    """Lanes that claim their device on this machine, with telemetry of the host beside them."""
+    from verispec.lab.quality.telemetry import with_telemetry
+    from verispec.lab.search.device_claims import claiming
+
+    def waiting(device: str) -> None:
+        typer.echo(f"{device}: another lane runs there; waiting until it ends", err=True)
+
+    return claiming(with_telemetry(), waiting)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from verispec.cli.lab.ledger_option import LedgerOption, day_text, open_ledger
-from verispec.cli.lab.observing import observer
+from verispec.cli.lab.observing import careful_lanes, observer
 from verispec.cli.output import JsonOption, print_json, print_table
 
 app = typer.Typer(
@@ -29,7 +29,7 @@ def run(
 
     ledger = open_ledger(lab)
     runs = load_profile_runs(file, ledger.home)
-    records = [measure_profile(ledger, one, observer(as_json)) for one in runs]
+    records = [measure_profile(ledger, one, observer(as_json), careful_lanes()) for one in runs]
     if as_json:
         print_json(records)
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
-from verispec.cli.lab.observing import observer
+from verispec.cli.lab.observing import careful_lanes, observer
 from verispec.cli.output import JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def command(
     ledger = open_ledger(lab)
     plan = QualityPlan(_tasks(tasks, form, ledger.home), passes, cap, calibrate)
     experiment = load_experiment(file, ledger.home)
-    record = run_quality(ledger, experiment, plan, observer(as_json))
+    record = run_quality(ledger, experiment, plan, observer(as_json), careful_lanes())
     if as_json:
         print_json(record)
     else:

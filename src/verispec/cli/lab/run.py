@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
-from verispec.cli.lab.observing import observer
+from verispec.cli.lab.observing import careful_lanes, observer
 from verispec.cli.output import JsonOption, print_json
 from verispec.errors import OptionError
 
@@ -56,7 +56,7 @@ def command(
         if as_json:
             print_json(experiment.record())
         return
-    record = run_experiment(ledger, experiment, observer(as_json))
+    record = run_experiment(ledger, experiment, observer(as_json), careful_lanes())
     if as_json:
         print_json(record)
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verispec.cli.lab.ledger_option import LedgerOption, open_ledger, percent_text
-from verispec.cli.lab.observing import observer
+from verispec.cli.lab.observing import careful_lanes, observer
 from verispec.cli.output import JsonOption, print_json, print_table
 from verispec.errors import OptionError
 
@@ -63,11 +63,9 @@ def command(
 
 
 def _lanes(ray: bool, address: str | None, devices: tuple[str, ...]) -> AbstractContextManager[LaneRunner]:
-    from verispec.lab.quality.telemetry import with_telemetry
-    from verispec.lab.search.device_claims import claiming
     from verispec.lab.search.ray_lanes import lanes_on_ray
 
-    return lanes_on_ray(address, devices) if ray else nullcontext(claiming(with_telemetry()))
+    return lanes_on_ray(address, devices) if ray else nullcontext(careful_lanes())
 
 
 def _print_outlook(outlook: dict[str, Any]) -> None:

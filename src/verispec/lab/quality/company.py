@@ -15,6 +15,10 @@ from verispec.bench.suites import Suite, SuitePrompt
 from verispec.lab.client.rows import raw_row
 from verispec.lab.client.stream import StreamClient
 from verispec.lab.faults import LaneFaultError
+from verispec.lab.identity.collect import collect_identity, missing_fields
+from verispec.lab.identity.compare import mismatches
+from verispec.lab.identity.machine import load_now
+from verispec.lab.identity.report import ServerReport
 from verispec.lab.lane.questions import served_model
 from verispec.lab.launch.server import ServerProcess
 from verispec.lab.ledger.ledger import Ledger
@@ -59,16 +63,31 @@ def _measure(ledger: Ledger, target: Target, device: str, suite: Suite, cap: int
     with tempfile.TemporaryDirectory(prefix="verispec-company-") as folder:
         log = Path(folder) / "server.log"
         try:
+            load = load_now()
             with ServerProcess(target, device, log) as server:
                 rows = _ask_all(target, server.url, suite, cap, width)
+                seen = _identity(target, server, load)
         except LaneFaultError as fault:
-            return {"width": width, "rows": [], "fault": fault.record()}
-    return {"width": width, "rows": [ledger.add(row) for row in rows], "fault": None}
+            return {"width": width, "rows": [], "fault": fault.record(), "mismatches": [], "identity": None}
+    return {"width": width, "rows": [ledger.add(row) for row in rows], "fault": None, **seen}
+
+
+def _identity(target: Target, server: ServerProcess, load: list[float]) -> Record:
+    """What ran, and how it differs from what was declared; what a lane must know and this does not is a mismatch."""
+    report = ServerReport(target.profile, server.url, server.log, target.binary)
+    report.read_options()
+    identity, process = collect_identity(target, server, report, load)
+    wrong = [f"missing: {name}" for name in missing_fields(identity, target)]
+    if process is not None:
+        wrong += mismatches(target, server, identity, process)
+    return {"identity": identity, "mismatches": wrong}
 
 
 def _ask_all(target: Target, url: str, suite: Suite, cap: int, width: int) -> list[Record]:
     model = target.served_name or served_model(url, target.model)
     client = StreamClient(url, target.profile.endpoint, target.silence_seconds)
+    if target.profile.ready.wake:  # it loads its model with the first request, which is nobody's to pay for
+        client.ask({"model": model, "messages": [{"role": "user", "content": "Hello."}], "max_tokens": 1})
     settings = {"max_tokens": cap, "temperature": 0.0, **target.profile.request, **target.request}
 
     def ask(order: int, prompt: SuitePrompt) -> Record:
@@ -86,6 +105,7 @@ def _summary(ledger: Ledger, measured: Record, alone: Record) -> Record:
     ]
     if measured["fault"]:
         faults.append(f"{measured['fault']['name']}: {measured['fault']['detail']}")
+    faults += [f"identity-as-declared: {one}" for one in measured["mismatches"]]
     sound = [row for row in rows if row["fault"] is None]
     outputs = compare_lanes(sound, [ledger.get(digest) for digest in alone["rows"]])
     return {

@@ -91,7 +91,7 @@ def measure_profile(
     """The record of one profile. A peak has steady rates alone; rates of invalid lanes are not given."""
     ledger.adopt()
     number, began = uuid.uuid4().hex[:10], time.time()
-    lanes = _lanes(ledger, run, number, observer or Observer(), with_telemetry(run_one_lane))
+    lanes = _lanes(ledger, run, number, observer or Observer(), run_one_lane or with_telemetry())
     valid = [lane for lane in lanes if lane.valid]
     result = {
         "kind": "profile",

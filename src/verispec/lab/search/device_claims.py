@@ -6,7 +6,7 @@ import fcntl
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,22 +27,36 @@ def parts_of(device: str) -> list[str]:
 
 
 @contextmanager
-def claimed(device: str, folder: Path | None = None) -> Iterator[None]:
-    """Waits until nobody else holds any part of ``device``. The claim ends with the process, however that ends."""
+def claimed(
+    device: str, folder: Path | None = None, waiting: Callable[[str], None] = lambda device: None
+) -> Iterator[None]:
+    """Waits until nobody else holds any part of ``device``; ``waiting`` is told when it must.
+
+    The claim ends with the process, however that ends.
+    """
     place = folder or Path(tempfile.gettempdir()) / f"verispec-devices-{os.getuid()}"
     place.mkdir(mode=0o700, exist_ok=True)
+    told = False
     with ExitStack() as held:
         for part in parts_of(device):  # always in one order, so that two never wait for each other
             file = held.enter_context((place / part).open("ab"))
-            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not told:
+                    waiting(device)
+                    told = True
+                fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def claiming(otherwise: LaneRunner | None = None, folder: Path | None = None) -> LaneRunner:
+def claiming(
+    otherwise: LaneRunner | None = None, waiting: Callable[[str], None] = lambda device: None
+) -> LaneRunner:
     """Runs each lane as ``otherwise`` does, once its device is free."""
 
     def run(ledger: Ledger, request: LaneRequest, progress: Progress) -> tuple[str, dict[str, Any]]:
-        with claimed(request.device, folder):
+        with claimed(request.device, waiting=waiting):
             return (otherwise or run_lane)(ledger, request, progress)
 
     return run
