@@ -14,13 +14,13 @@ from lab_lanes import small_canaries, small_suite, small_target
 from verispec.cli import main
 from verispec.errors import OptionError
 from verispec.lab.experiment.spec import CONTROL, Experiment
+from verispec.lab.lane.telemetry import host_channels, sampled
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.quality.company import measure_company
 from verispec.lab.quality.figures import RateFigure
 from verispec.lab.quality.matrix import QualityPlan, run_quality
 from verispec.lab.quality.phases import phase_profile
 from verispec.lab.quality.slow_tail import audit_tail
-from verispec.lab.quality.telemetry import host_channels, sampled
 from verispec.lab.suites.tasks import Task, suite_of
 from verispec.lab.verification import verify
 

@@ -22,9 +22,9 @@ from verispec.cli import main
 from verispec.errors import OptionError
 from verispec.lab.evidence_rows import LaneValues
 from verispec.lab.experiment.spec import CONTROL
+from verispec.lab.lane.device_claims import claimed, parts_of
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.questions import ask
-from verispec.lab.search.device_claims import claimed, parts_of
 from verispec.lab.search.outlook import search_outlook
 from verispec.lab.search.ray_lanes import measure_elsewhere, unload
 from verispec.lab.search.run import run_search

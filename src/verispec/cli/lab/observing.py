@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from verispec.lab.experiment.observer import Observer
-    from verispec.lab.experiment.stage import LaneRunner
+    from verispec.lab.lane.run import LaneRunner
 
 
 def observer(silent: bool) -> Observer:
@@ -24,8 +24,8 @@ def observer(silent: bool) -> Observer:
 
 def careful_lanes() -> LaneRunner:
     """Lanes that claim their device on this machine, with telemetry of the host beside them."""
-    from verispec.lab.quality.telemetry import with_telemetry
-    from verispec.lab.search.device_claims import claiming
+    from verispec.lab.lane.device_claims import claiming
+    from verispec.lab.lane.telemetry import with_telemetry
 
     def waiting(device: str) -> None:
         typer.echo(f"{device}: another lane runs there; waiting until it ends", err=True)

@@ -14,7 +14,7 @@ from verispec.cli.output import JsonOption, print_json, print_table
 from verispec.errors import OptionError
 
 if TYPE_CHECKING:
-    from verispec.lab.experiment.stage import LaneRunner
+    from verispec.lab.lane.run import LaneRunner
 
 
 def command(

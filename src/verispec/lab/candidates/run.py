@@ -20,7 +20,7 @@ from verispec.lab.experiment.measured import StageLanes
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.run import run_experiment
 from verispec.lab.experiment.spec import Experiment
-from verispec.lab.experiment.stage import LaneRunner
+from verispec.lab.lane.run import LaneRunner
 from verispec.lab.ledger.ledger import Ledger
 
 Record = dict[str, Any]

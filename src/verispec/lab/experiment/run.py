@@ -15,7 +15,8 @@ from verispec.lab.experiment.measured import MeasuredLane, StageLanes
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.smoke import second_controls, shown_by_difference, smoke_suite, smoke_verdict
 from verispec.lab.experiment.spec import CONTROL, Experiment
-from verispec.lab.experiment.stage import LaneRunner, StageRunner
+from verispec.lab.experiment.stage import StageRunner
+from verispec.lab.lane.run import LaneRunner
 from verispec.lab.ledger.ledger import Ledger
 
 Record = dict[str, Any]

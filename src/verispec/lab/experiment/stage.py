@@ -12,13 +12,11 @@ from verispec.lab.experiment.measured import MeasuredLane, StageLanes
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.spec import Experiment
 from verispec.lab.lane.request import LaneRequest
-from verispec.lab.lane.run import Progress, Record, run_lane
+from verispec.lab.lane.run import LaneRunner, run_lane
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.targets.target import Target
 
 Enough = Callable[[StageLanes], bool]
-LaneRunner = Callable[[Ledger, LaneRequest, Progress], tuple[str, Record]]
-"""Runs one lane and gives its digest and record, which are then in the ledger."""
 
 
 class StageRunner:

@@ -27,6 +27,8 @@ from verispec.lab.metrics.summary import pass_totals
 Record = dict[str, Any]
 DEATH_SECONDS = 0.5
 Progress = Callable[[int, int], None]
+LaneRunner = Callable[[Ledger, LaneRequest, Progress], tuple[str, Record]]
+"""Runs one lane and gives its digest and record, which are then in the ledger: ``run_lane``, or something around it."""
 
 
 def run_lane(

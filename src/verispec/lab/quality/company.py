@@ -19,6 +19,7 @@ from verispec.lab.identity.collect import collect_identity, missing_fields
 from verispec.lab.identity.compare import mismatches
 from verispec.lab.identity.machine import load_now
 from verispec.lab.identity.report import ServerReport
+from verispec.lab.lane.device_claims import claimed
 from verispec.lab.lane.questions import served_model
 from verispec.lab.launch.server import ServerProcess
 from verispec.lab.ledger.ledger import Ledger
@@ -39,7 +40,10 @@ def measure_company(
     ledger.adopt()
     number = uuid.uuid4().hex[:10]
     began = time.time()
-    measured = [_measure(ledger, target, device, suite, cap, width) for width in sorted({1, *widths})]
+    measured = []
+    for width in sorted({1, *widths}):
+        with claimed(device):
+            measured.append(_measure(ledger, target, device, suite, cap, width))
     alone = measured[0]
     record = {
         "kind": "company",

@@ -13,9 +13,8 @@ from verispec.lab.decision import PlannedLane, balanced_order
 from verispec.lab.experiment.measured import MeasuredLane
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.spec import CONTROL, Experiment
-from verispec.lab.experiment.stage import LaneRunner
 from verispec.lab.lane.request import LaneRequest
-from verispec.lab.lane.run import run_lane
+from verispec.lab.lane.run import LaneRunner, run_lane
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.quality.figures import request_wide_figure
 from verispec.lab.quality.paired import compare_answers, compare_outputs, compare_scores

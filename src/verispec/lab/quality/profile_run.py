@@ -14,8 +14,9 @@ from verispec.errors import OptionError
 from verispec.lab.experiment.measured import MeasuredLane
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.spec import read_experiment
-from verispec.lab.experiment.stage import LaneRunner
 from verispec.lab.lane.request import LaneRequest
+from verispec.lab.lane.run import LaneRunner
+from verispec.lab.lane.telemetry import with_telemetry
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.quality.figures import (
     PEAK,
@@ -27,7 +28,6 @@ from verispec.lab.quality.figures import (
 )
 from verispec.lab.quality.phases import phase_profile
 from verispec.lab.quality.slow_tail import audit_tail
-from verispec.lab.quality.telemetry import with_telemetry
 from verispec.lab.suites.canaries import CanarySuite, load_canaries
 from verispec.lab.suites.prompts import load_prompts
 from verispec.lab.targets.loading import parse_target

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from verispec.errors import BackendError, OptionError, UnsupportedError
-from verispec.lab.experiment.stage import LaneRunner
 from verispec.lab.lane.request import LaneRequest
-from verispec.lab.lane.run import Progress
+from verispec.lab.lane.run import LaneRunner, Progress
+from verispec.lab.lane.telemetry import with_telemetry
 from verispec.lab.ledger.ledger import Ledger
-from verispec.lab.quality.telemetry import with_telemetry
 
 SET_BY_RAY = ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 """What Ray sets for its workers; a server that inherited it would not be the one that was described."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from verispec.lab.experiment.stage import LaneRunner
 from verispec.lab.lane.request import LaneRequest
-from verispec.lab.lane.run import Progress, run_lane
+from verispec.lab.lane.run import LaneRunner, Progress, run_lane
 from verispec.lab.ledger.ledger import Ledger
 
 Record = dict[str, Any]

@@ -17,7 +17,8 @@ from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.run import run_experiment
 from verispec.lab.experiment.smoke import second_controls, shown_by_difference, smoke_suite, smoke_verdict
 from verispec.lab.experiment.spec import CONTROL, plan_of, plan_record
-from verispec.lab.experiment.stage import LaneRunner, StageRunner
+from verispec.lab.experiment.stage import StageRunner
+from verispec.lab.lane.run import LaneRunner
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.search.recall import RecalledLanes
 from verispec.lab.search.search import Search

@@ -11,9 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from verispec.lab.experiment.stage import LaneRunner
 from verispec.lab.lane.request import LaneRequest
-from verispec.lab.lane.run import Progress, run_lane
+from verispec.lab.lane.run import LaneRunner, Progress, run_lane
 from verispec.lab.ledger.ledger import Ledger
 
 
