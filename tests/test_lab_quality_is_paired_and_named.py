@@ -69,6 +69,9 @@ def test_a_candidate_that_is_wrong_more_often_is_worse_by_the_paired_test(tmp_pa
     assert all(sorted(order) == sorted(asked[0]) for order in asked)
     assert [one["arm"] for one in lanes] == [CONTROL, "wrong", "wrong", CONTROL]
     assert verify(ledger).holds
+    ledger.add({**record, "verdict": "wrong: identical output"})
+    (finding,) = verify(ledger).findings
+    assert finding.what == "verdict is not what the raw rows give"
 
 
 def test_form_and_content_are_scored_apart_and_equal_output_is_seen(tmp_path: Path) -> None:
@@ -257,6 +260,7 @@ def test_a_real_server_has_a_representative_profile(
     assert shares["target"] > 0.3
     assert record["phases"]["overlap_seconds"] == 0
     assert record["telemetry"][0]["lane"]
+    assert verify(Ledger(tmp_path / "lab")).holds
     assert main(["lab", "profile", "list", *lab]) == 0
     assert "peak" not in capsys.readouterr().out
     (lane,) = [one["lane"] for _, one in Ledger(tmp_path / "lab").records("lane")]

@@ -12,6 +12,7 @@ from verispec.lab.experiment.decisions import decide_again
 from verispec.lab.lane.derived import DERIVED, derived
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.ledger.objects import LedgerError, canonical_json
+from verispec.lab.quality.again import DERIVATIONS, wrong_derivations
 
 Record = Mapping[str, Any]
 
@@ -98,6 +99,8 @@ def _wrong(ledger: Ledger, record: Record) -> Iterator[str]:
                 last[decision["arm"]] = decision["decision"]
         if not _same(record["verdicts"], last):
             yield "the verdicts are not those of its last decisions"
+    elif record["kind"] in DERIVATIONS:
+        yield from wrong_derivations(ledger, record)
 
 
 def _numbers(decision: Record) -> dict[str, Any]:

@@ -44,7 +44,6 @@ def measure_company(
     for width in sorted({1, *widths}):
         with claimed(device):
             measured.append(_measure(ledger, target, device, suite, cap, width))
-    alone = measured[0]
     record = {
         "kind": "company",
         "experiment": number,
@@ -56,10 +55,15 @@ def measure_company(
         "max_tokens": cap,
         "began": began,
         "ended": time.time(),
-        "widths": [_summary(ledger, one, alone) for one in measured],
+        "widths": derived_widths(ledger, measured),
     }
     ledger.add(record)
     return record
+
+
+def derived_widths(ledger: Ledger, measured: Sequence[Record]) -> list[Record]:
+    """What was measured at each width with what follows from its rows; the first width is 1."""
+    return [_summary(ledger, one, measured[0]) for one in measured]
 
 
 def _measure(ledger: Ledger, target: Target, device: str, suite: Suite, cap: int, width: int) -> Record:

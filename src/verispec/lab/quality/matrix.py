@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from verispec.errors import OptionError
@@ -16,13 +16,11 @@ from verispec.lab.experiment.spec import CONTROL, Experiment
 from verispec.lab.lane.request import LaneRequest
 from verispec.lab.lane.run import LaneRunner, run_lane
 from verispec.lab.ledger.ledger import Ledger
-from verispec.lab.quality.figures import request_wide_figure
-from verispec.lab.quality.paired import compare_answers, compare_outputs, compare_scores
-from verispec.lab.quality.task_scores import rotation, score_lane, score_summary, task_suite, unsteady
+from verispec.lab.quality.scored import CALIBRATION, MATRIX, derived_quality
+from verispec.lab.quality.task_scores import rotation, score_lane, score_summary, task_suite
 from verispec.lab.suites.tasks import Task, TaskSuite
 
 Record = dict[str, Any]
-CALIBRATION, MATRIX = "calibration", "matrix"
 MOST_CUT = 0.25
 """More answers than this share cut off: the cap is measured, and not the model."""
 
@@ -155,7 +153,6 @@ class QualityRun:
 
     def _end(self, calibration: _Seen, matrix: _Seen, invalid: Sequence[str]) -> Record:
         plan, experiment = self._plan, self._experiment
-        compared = {} if invalid else {arm: self._compare(matrix, arm) for arm in experiment.candidates}
         record = {
             "kind": "quality",
             "experiment": self._number,
@@ -164,61 +161,20 @@ class QualityRun:
             "notes": experiment.notes,
             "targets": {arm: target.record() for arm, target in experiment.arms.items()},
             "candidates": experiment.candidates,
-            "tasks": {"name": plan.tasks.name, "sha256": plan.tasks.digest, "count": len(plan.tasks.tasks)},
+            "tasks": {
+                "name": plan.tasks.name,
+                "sha256": plan.tasks.digest,
+                "count": len(plan.tasks.tasks),
+                "tasks": [asdict(task) for task in plan.tasks.tasks],
+            },
             "passes": plan.passes,
             "cap": plan.cap,
             "alpha": plan.alpha,
             "began": self._began,
             "ended": time.time(),
-            "calibration": {
-                arm: self._arm(plan.tasks.calibration, lanes) for arm, lanes in calibration.lanes.items()
-            },
-            "arms": {arm: self._arm(plan.tasks.tasks, lanes) for arm, lanes in matrix.lanes.items()},
             "lanes": {CALIBRATION: calibration.digests(), MATRIX: matrix.digests()},
-            "compared": compared,
             "invalid": list(invalid),
-            "verdict": "invalid"
-            if invalid
-            else "; ".join(f"{arm}: {one['verdict']}" for arm, one in compared.items()),
         }
+        record |= derived_quality(self._ledger, record)
         self._ledger.add(record)
         return record
-
-    def _arm(self, tasks: Sequence[Task], lanes: Sequence[MeasuredLane]) -> Record:
-        """Scores pass by pass; the request-wide rate of each is of the same tasks, so they may stand together."""
-        passes = [score_lane(tasks, lane.rows) for lane in lanes]
-        rates = [request_wide_figure(lane.record) for lane in lanes]
-        return {
-            "passes": [score_summary(scores) for scores in passes],
-            "unsteady": unsteady(passes),
-            "rates": [None if rate is None else rate.record() for rate in rates],
-        }
-
-    def _compare(self, seen: _Seen, arm: str) -> Record:
-        """A candidate against the control. The strict score decides; a loss in either is told."""
-        tasks, plan = self._plan.tasks.tasks, self._plan
-        level = plan.alpha / len(self._experiment.candidates)
-        control, candidate = seen.lanes[CONTROL], seen.lanes[arm]
-        first, second = ([score_lane(tasks, lane.rows) for lane in lanes] for lanes in (control, candidate))
-        strict = compare_scores(first, second, "strict", level)
-        lenient = compare_scores(first, second, "lenient", level)
-        outputs = compare_outputs([lane.rows for lane in control], [lane.rows for lane in candidate])
-        return {
-            "strict": strict,
-            "lenient": lenient,
-            "answers": compare_answers(first, second),
-            "outputs": outputs,
-            "verdict": _verdict(strict, lenient, outputs),
-        }
-
-
-def _verdict(strict: Mapping[str, Any], lenient: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
-    if outputs["exactness"] == "token-exact":
-        return "identical output"
-    worse = [name for name, one in (("strict", strict), ("lenient", lenient)) if one["verdict"] == "worse"]
-    if worse:
-        return f"worse ({', '.join(worse)} score)"
-    if strict["verdict"] == "better":
-        return "better (strict score)"
-    most = 100 * strict["lost"]["upper_95"]
-    return f"no difference shown (at most {most:.1f}% of tasks lost)"

@@ -108,7 +108,7 @@ def measure_profile(
         "lanes": [lane.digest for lane in lanes],
         "valid_lanes": len(valid),
         "invalid": [f"{lane.record['lane']}: {reason}" for lane in lanes for reason in lane.reasons],
-        "rates": [rate.record() for rate in _rates(run.profile, valid)],
+        "rates": [rate.record() for rate in profile_rates(run.profile, valid)],
         "tail": [one.as_dict() for one in audit_tail([lane.rows for lane in valid])],
         "phases": phase_profile([row for lane in valid for row in lane.rows], run.target.profile),
         "telemetry": telemetry_of(ledger, {lane.record["lane"] for lane in lanes}),
@@ -145,7 +145,8 @@ def _lanes(
     return lanes
 
 
-def _rates(profile: str, lanes: Sequence[MeasuredLane]) -> list[RateFigure]:
+def profile_rates(profile: str, lanes: Sequence[MeasuredLane]) -> list[RateFigure]:
+    """One rate a valid lane and basis, under the profile's name."""
     rates = [steady_figure(profile, lane.record) for lane in lanes]
     if profile == REPRESENTATIVE:
         rates += [request_wide_figure(lane.record) for lane in lanes]
