@@ -11,7 +11,7 @@ from openai.resources.chat.completions import Completions as ChatCompletions
 from openai.resources.completions import Completions
 from openai.types.chat.chat_completion_message_param import ChatCompletionMessageParam
 
-from verispec.drafting.strategies import STRATEGIES
+from verispec.drafting import options as spec
 from verispec.serving.openai.chat_request import ChatRequest
 from verispec.serving.openai.completion_request import CompletionRequest
 from verispec.serving.openai.errors import RequestError
@@ -127,7 +127,7 @@ def test_an_unknown_parameter_is_named_with_what_was_meant() -> None:
 
 
 def test_every_speculation_option_is_known_here() -> None:
-    options = {option.name for strategy in STRATEGIES for option in strategy.options}
+    options = {option.name for option in vars(spec).values() if isinstance(option, spec.Option)}
     assert {"spec_mode", *options} == {name for name in ChatRequest.model_fields if name.startswith("spec_")}
 
 

@@ -54,6 +54,8 @@ def command(
     spec_mtp_recurrent_snapshots: flags.SnapshotsOption = None,
     spec_mtp_fr_vocab_size: flags.DraftHeadOption = None,
     spec_mtp_fr_ranking: flags.RankingOption = None,
+    spec_draft_model: flags.ArtifactOption = None,
+    spec_chain_p_min: flags.ChainOption = None,
     strict_drafter: flags.StrictOption = None,
 ) -> None:
     """Talk to a model. The state of what was said is kept: only new text is evaluated.

@@ -57,7 +57,10 @@ JsonSchemaOption = Annotated[
 ]
 SpecModeOption = Annotated[
     str | None,
-    typer.Option("--spec-mode", help="Strategy: auto (default), off, or one of `verispec capabilities`."),
+    typer.Option(
+        "--spec-mode",
+        help="Strategy: auto (default), off, one of `verispec capabilities`, or a chain such as suffix+eagle3.",
+    ),
 ]
 DraftMaxOption = Annotated[
     int | None, typer.Option("--spec-draft-max", help="Most tokens proposed in a round (K).")
@@ -87,6 +90,14 @@ DraftHeadOption = Annotated[
 RankingOption = Annotated[
     str | None,
     typer.Option("--spec-mtp-fr-ranking", help="File of `verispec rank-vocab`: which tokens those are."),
+]
+ArtifactOption = Annotated[
+    str | None,
+    typer.Option("--spec-draft-model", help="Draft model or head, admitted with `verispec admit`."),
+]
+ChainOption = Annotated[
+    float | None,
+    typer.Option("--spec-chain-p-min", help="Confidence under which a chain asks its next strategy."),
 ]
 StrictOption = Annotated[
     bool | None, typer.Option("--strict-drafter", help="Fail the request when its drafter fails.")

@@ -47,6 +47,8 @@ def command(
     spec_mtp_recurrent_snapshots: flags.SnapshotsOption = None,
     spec_mtp_fr_vocab_size: flags.DraftHeadOption = None,
     spec_mtp_fr_ranking: flags.RankingOption = None,
+    spec_draft_model: flags.ArtifactOption = None,
+    spec_chain_p_min: flags.ChainOption = None,
     strict_drafter: flags.StrictOption = None,
     receipt: Annotated[Path | None, typer.Option("--receipt", help="Write the receipt to this file.")] = None,
     include_text: Annotated[

@@ -18,7 +18,8 @@ ServedModel = Annotated[
     ),
 ]
 DraftOption = Annotated[
-    str | None, typer.Option("--draft", help="How to draft: a strategy's name or a draft model's file.")
+    str | None,
+    typer.Option("--draft", help="How to draft: a strategy, a chain, or an admitted draft artifact."),
 ]
 
 
@@ -43,6 +44,8 @@ def command(
     spec_mtp_recurrent_snapshots: flags.SnapshotsOption = None,
     spec_mtp_fr_vocab_size: flags.DraftHeadOption = None,
     spec_mtp_fr_ranking: flags.RankingOption = None,
+    spec_draft_model: flags.ArtifactOption = None,
+    spec_chain_p_min: flags.ChainOption = None,
     strict_drafter: flags.StrictOption = None,
     parallel: Annotated[
         int | None, typer.Option(help="Answers written at the same time (default: 8).")

@@ -21,6 +21,8 @@ class Proposal:
 
     tokens: Sequence[int] = ()
     confidences: Sequence[float] = ()
+    source: str = ""
+    """The strategy that it is from, where several take part."""
 
     @property
     def parents(self) -> Sequence[int]:
@@ -36,7 +38,7 @@ class Proposal:
             return self
         if width <= 0:
             return NOTHING
-        return Proposal(self.tokens[:width], self.confidences[:width])
+        return Proposal(self.tokens[:width], self.confidences[:width], self.source)
 
 
 NOTHING = Proposal()

@@ -71,6 +71,14 @@ LOOKUP_CHOICE = Option(
 )
 SUFFIX_MIN_MATCH = Option("spec_suffix_min_match", "integer", 1, "shortest suffix matched, in tokens", 1, 64)
 SUFFIX_CORPUS = Option("spec_suffix_corpus", "string", None, "corpus file consulted besides the request")
+CHAIN_P_MIN = Option(
+    "spec_chain_p_min",
+    "number",
+    0.5,
+    "confidence in the first token under which a chain asks its next strategy",
+    0,
+    1,
+)
 DRAFT_MODEL = Option("spec_draft_model", "string", None, "the admitted draft artifact: a draft model or head")
 RECURRENT_SNAPSHOTS = Option(
     "spec_mtp_recurrent_snapshots",

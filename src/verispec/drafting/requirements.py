@@ -21,6 +21,10 @@ class TargetFacts(Protocol):
         """Rows that can always be taken back after a pass."""
 
     @property
+    def taps(self) -> tuple[int, ...]:
+        """Hidden states that can be captured."""
+
+    @property
     def recurrent(self) -> bool:
         """Whether rows are taken back through a window of states, and by a replay where it is too short."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from verispec.drafting import options as opt
 from verispec.drafting import requirements as req
+from verispec.drafting.chained_strategies import JOIN, chained
 from verispec.drafting.contract import Drafter
 from verispec.drafting.requirements import TargetFacts
 from verispec.drafting.sources import DraftSources
@@ -24,6 +25,7 @@ from verispec.errors import OptionError, UnsupportedError
 
 _KNOWN = {option.name: option for strategy in STRATEGIES for option in strategy.options}
 _KNOWN[opt.RECURRENT_SNAPSHOTS.name] = opt.RECURRENT_SNAPSHOTS
+_KNOWN[opt.CHAIN_P_MIN.name] = opt.CHAIN_P_MIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,10 @@ class Resolution:
     strategy: Strategy
     settings: Mapping[str, Any]
     unread: tuple[str, ...] = ()
+
+    @property
+    def is_chain(self) -> bool:
+        return JOIN in self.strategy.name
 
     def make_drafter(self, sources: DraftSources) -> Drafter | None:
         """One request's drafter. Raises what opening a file that it reads raises."""
@@ -50,8 +56,9 @@ class Resolution:
         }
 
 
-def resolve(mode: str, explicit: Mapping[str, object], target: TargetFacts) -> Resolution:
-    """The strategy ``mode`` names, or the best available one for ``auto``, with its options.
+def resolve(mode: str | Sequence[str], explicit: Mapping[str, object], target: TargetFacts) -> Resolution:
+    """The strategy ``mode`` names, or the best available one for ``auto``, with its options. Several names, in a list
+    or joined by ``+``, are a chain.
 
     ``explicit`` holds the ``spec_*`` options that were given, by name. Raises OptionError for a name or an
     option nobody knows, a value out of range, or an option that what runs does not read; UnsupportedError,
@@ -60,6 +67,10 @@ def resolve(mode: str, explicit: Mapping[str, object], target: TargetFacts) -> R
     given = {name: _known(name).check(value) for name, value in explicit.items()}
     if mode == AUTO:
         return _resolve_auto(given, target)
+    names = mode.split(JOIN) if isinstance(mode, str) else list(mode)
+    if len(names) > 1:
+        return _resolve_one(chained(names), given, target)
+    mode = names[0] if names else ""
     strategy = BY_NAME.get(mode)
     if strategy is None:
         raise OptionError(

@@ -109,6 +109,9 @@ class AdaptiveWidth(WidthPolicy):
                 best, best_rate = width, expected / cost
         return best
 
+    def spared(self) -> None:
+        self._asked = 0
+
     def share_pass(self, rows: int, requests: int) -> None:
         if isinstance(self._cost, SharedCost):
             self._cost.rows, self._cost.requests = rows, requests

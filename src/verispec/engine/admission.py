@@ -5,6 +5,7 @@ What was admitted is checked again when it is loaded (``open_admitted``); every 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -172,12 +173,7 @@ def open_admitted(
     Raises AdmissionError with the reason, ArtifactError for a file that no longer is what its manifest says.
     """
     manifest = read_draft_manifest(artifact)
-    if manifest.kind != kind:
-        raise AdmissionError(
-            "wrong-kind",
-            f"{artifact}: expected an artifact admitted as {kind}, found one admitted as {manifest.kind}",
-            f"Use it with spec_mode {manifest.kind}",
-        )
+    check_manifest_kind(artifact, manifest, (kind,))
     _check_bound(artifact, manifest, target)
     if kind == DRAFT_MODEL:
         return manifest, None
@@ -186,6 +182,16 @@ def open_admitted(
     draft = read_draft_hyperparameters(file)
     check_draft_tensors(file, draft)
     return manifest, AdmittedHead(manifest, file, draft)
+
+
+def check_manifest_kind(artifact: object, manifest: DraftManifest, kinds: Sequence[str]) -> None:
+    """Raises AdmissionError unless the artifact was admitted as one of ``kinds``."""
+    if manifest.kind not in kinds:
+        raise AdmissionError(
+            "wrong-kind",
+            f"{artifact}: expected an artifact admitted as {' or '.join(kinds)}, found one admitted as {manifest.kind}",
+            f"Use it with spec_mode {manifest.kind}",
+        )
 
 
 def _check_bound(artifact: Path, manifest: DraftManifest, target: TargetBinding) -> None:

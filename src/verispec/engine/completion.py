@@ -73,7 +73,8 @@ class Completion:
     ``end_token``, ``stop_string``, ``grammar``, ``max_tokens``, ``context`` or ``cancelled``. ``strategy`` is the one
     that ran, ``rounds`` holds (drafted, accepted) of every target pass, ``schedule`` what each round was allowed,
     ``pass_costs``, ``draft_seconds`` (a token) and ``block_seconds`` (a proposal) what an adaptive draft width went by.
-    ``declined`` counts rounds in which the drafter could propose nothing at all, by reason.
+    ``declined`` counts rounds in which the drafter could propose nothing at all, by reason. ``sources``, of a chain:
+    whose proposal each round was, empty where there was none.
     ``prompt_logprobs``, when asked for, has an entry a prompt token, the first without a log-probability.
     """
 
@@ -97,6 +98,7 @@ class Completion:
     draft_seconds: float = 0.0
     block_seconds: float = 0.0
     declined: Mapping[str, int] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
 
     @property
     def passes(self) -> int:
@@ -151,6 +153,7 @@ def describe(request: Request, clock: Clock, options: RequestOptions) -> Complet
         draft_seconds=policy.draft_seconds if isinstance(policy, AdaptiveWidth) else 0.0,
         block_seconds=policy.block_seconds if isinstance(policy, AdaptiveWidth) else 0.0,
         declined=request.drafter.declined,
+        sources=tuple(emitted.source for emitted in emissions) if options.resolution.is_chain else (),
     )
 
 

@@ -30,7 +30,14 @@ class WidthPolicy(ABC):
 
     def request(self, context_length: int) -> int:
         """How many tokens to ask the drafter for, with ``context_length`` tokens committed."""
+        return self.request_free(context_length)
+
+    def request_free(self, context_length: int) -> int:
+        """How many tokens to ask a drafter for that takes no time worth speaking of."""
         return self._draft_max if self._draft_max >= self._draft_min else 0
+
+    def spared(self) -> None:  # noqa: B027 - a fixed width goes by no costs
+        """What ``request`` had asked for in this round was not drafted after all."""
 
     def cut(self, proposal: Proposal, context_length: int) -> int:
         """How many tokens of the proposal to evaluate: 0, or ``spec_draft_min`` and more."""

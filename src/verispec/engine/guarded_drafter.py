@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from verispec.drafting.chain import ChainDrafter
 from verispec.drafting.contract import NOTHING, Drafter, InvalidProposalError, Proposal, check_proposal
 from verispec.engine.draft_width import WidthPolicy
 from verispec.errors import DrafterFaultError
@@ -37,6 +38,9 @@ class GuardedDrafter:
         self, drafter: Drafter | None, policy: WidthPolicy, vocabulary: int, strict: bool, deadline: float
     ) -> None:
         self.drafter = drafter
+        self._taps = (
+            drafter.taps if drafter is not None else ()
+        )  # asked for once, like everything of the caller's
         self.policy = policy
         self.vocabulary = vocabulary
         self.strict = strict
@@ -63,7 +67,7 @@ class GuardedDrafter:
     @property
     def taps(self) -> tuple[int, ...]:
         """The target's hidden states that the drafter reads."""
-        return self.drafter.taps if self.drafter is not None and self.active else ()
+        return self._taps if self.active else ()
 
     @property
     def declined(self) -> dict[str, int]:
@@ -83,7 +87,7 @@ class GuardedDrafter:
         """
         if self.strict and self._lost is not None:
             raise DrafterFaultError(f"drafter: {self._lost}")
-        width = min(limit, self.widest, self.policy.request(len(tokens)))
+        width = min(limit, self.widest, self._asked(len(tokens)))
         if width <= 0 or not self.active:
             return NOTHING
         assert self.drafter is not None
@@ -99,8 +103,18 @@ class GuardedDrafter:
         if time.perf_counter() - started > self.deadline:
             return self._fault(f"took longer than {self.deadline:g} s")
         self.observed = len(tokens)
+        if isinstance(self.drafter, ChainDrafter) and not self.drafter.is_costly(proposal.source):
+            self.policy.spared()
         proposal = proposal.first(legal(proposal.tokens))
         return proposal.first(self.policy.cut(proposal, len(tokens)))
+
+    def _asked(self, context_length: int) -> int:
+        """How many tokens the policy wants; of a chain's drafters, those that take time are asked for fewer."""
+        asked = self.policy.request(context_length)
+        if isinstance(self.drafter, ChainDrafter):
+            self.drafter.costly_limit = asked
+            return self.policy.request_free(context_length)
+        return asked
 
     def record(self, emitted: Sequence[int]) -> None:
         """Tells the width policy what a round committed."""
@@ -169,7 +183,8 @@ class GuardedDrafter:
 
 def _copied(proposal: Proposal) -> Proposal:
     """A proposal of the round's own: a drafter may keep what it returned, and change it."""
-    return Proposal(list(proposal.tokens), [float(confidence) for confidence in proposal.confidences])
+    confidences = [float(confidence) for confidence in proposal.confidences]
+    return Proposal(list(proposal.tokens), confidences, str(proposal.source))
 
 
 def _described(error: Exception) -> str:

@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from verispec.artifacts.draft_manifest import read_draft_manifest
 from verispec.artifacts.gguf import GgufFile
 from verispec.artifacts.resolve import resolve_model
-from verispec.drafting.options import RECURRENT_SNAPSHOTS
+from verispec.drafting.chained_strategies import JOIN
+from verispec.drafting.options import DRAFT_MODEL, RECURRENT_SNAPSHOTS
+from verispec.drafting.resolution import Resolution
+from verispec.engine.admission import check_manifest_kind
 from verispec.engine.model import Model
 from verispec.engine.options import check_integer
 from verispec.engine.request_options import RequestOptions
-from verispec.errors import OptionError
+from verispec.errors import FetchError, OptionError
 from verispec.text.chat_template import ChatTemplate
 from verispec.text.published_files import read_published_files
 from verispec.text.tokenizer import Tokenizer
@@ -75,7 +79,7 @@ def _load_native(
     if snapshots is None and asked is not None and any(plan.model.recurrent):
         plan.file.close()
         plan = plan_model(path, ctx, sequences, int(RECURRENT_SNAPSHOTS.check(asked)))  # type: ignore[arg-type]
-    RequestOptions.parse(options, planned_capabilities(plan))
+    check_draft_artifact(RequestOptions.parse(options, planned_capabilities(plan)).resolution)
     backend = NativeBackend(plan, threads)
     tokenizer, template = _gguf_text(plan.file.metadata, path)
     return Model(backend, tokenizer, template, {"target": plan.file.sha256()})
@@ -87,7 +91,7 @@ def _load_transformers(
     from verispec.backends.transformers_plan import plan_transformers
 
     plan = plan_transformers(path, ctx, sequences)
-    RequestOptions.parse(options, plan.capabilities)
+    check_draft_artifact(RequestOptions.parse(options, plan.capabilities).resolution)
     if path.is_file():
         with GgufFile.open(path) as file:
             tokenizer, template = _gguf_text(file.metadata, path)
@@ -96,6 +100,19 @@ def _load_transformers(
     from verispec.backends.transformers import TransformersBackend
 
     return Model(TransformersBackend(plan, threads), tokenizer, template, {"target": plan.sha256()})
+
+
+def check_draft_artifact(resolution: Resolution) -> None:
+    """Raises what opening the artifact that it names would raise, as far as that can be known without its target."""
+    name = resolution.settings.get(DRAFT_MODEL.name)
+    if name is None:
+        return
+    mode = resolution.strategy.name
+    try:
+        manifest = read_draft_manifest(resolve_model(str(name)).path)
+    except FetchError as error:
+        raise FetchError(f"spec_mode {mode}: {DRAFT_MODEL.name}: {error}") from error
+    check_manifest_kind(str(name), manifest, mode.split(JOIN))
 
 
 def _gguf_text(metadata: Mapping[str, object], path: Path) -> tuple[Tokenizer, ChatTemplate | None]:

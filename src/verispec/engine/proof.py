@@ -59,6 +59,7 @@ def make_receipt(
         },
         rounds=completion.rounds,
         schedule=completion.schedule,
+        sources=completion.sources,
         counts={
             "passes": completion.passes,
             "prompt_passes": counters.prompt_passes,

@@ -58,6 +58,8 @@ class Emitted(NamedTuple):
     drafted: int
     accepted: int
     schedule: Schedule = ALONE
+    source: str = ""
+    """Of a chain: the strategy whose proposal it was."""
 
 
 class Retained(NamedTuple):
@@ -149,8 +151,9 @@ class Request:
         evaluation = yield self.target.share(tokens, chunk if scores else 0, scores is not None, taps)
         if scores is not None:
             scores.take(evaluation, self.tokens, length, chunk)
-        self.target.commit(length + chunk)
+        # first what can be done twice: an interrupt in between has the chunk read again
         self.drafter.absorb(length, self.tokens[length : length + chunk + 1], evaluation.hidden)
+        self.target.commit(length + chunk)
         self.counters.prompt_passes += 1
         self.counters.prompt_seconds += time.perf_counter() - started
 

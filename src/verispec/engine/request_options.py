@@ -65,11 +65,15 @@ class RequestOptions:
             raise OptionError(f"drafter: expected a Drafter object, found {drafter!r}")
         if drafter is not None and not isinstance(getattr(drafter, "name", None), str):
             raise OptionError(f"drafter: expected one with a name, found {type(drafter).__name__} without")
+        if drafter is not None:
+            _check_taps(drafter, target)
         if drafter is not None and "spec_mode" in options:
             raise OptionError("spec_mode: not read beside a drafter of the caller's own")
         mode = options.pop("spec_mode", DEFAULT_SPEC_MODE)
-        if not isinstance(mode, str):
-            raise OptionError(f"spec_mode: expected the name of a strategy, found {mode!r}")
+        if not isinstance(mode, str) and not (
+            isinstance(mode, (list, tuple)) and mode and all(isinstance(name, str) for name in mode)
+        ):
+            raise OptionError(f"spec_mode: expected the name of a strategy, or several, found {mode!r}")
         strict_given = "strict_drafter" in options or "drafter_deadline" in options
         strict = options.pop("strict_drafter", False)
         if not isinstance(strict, bool):
@@ -100,6 +104,13 @@ class PreparedRequest:
     seed: int
     matcher: GrammarMatcher | None
     """The grammar at the beginning of the answer, for one request to open."""
+
+
+def _check_taps(drafter: Drafter, target: TargetFacts) -> None:
+    """Raises OptionError for hidden states that the target does not have."""
+    taps = drafter.taps
+    if not isinstance(taps, tuple) or any(type(tap) is not int or tap not in target.taps for tap in taps):
+        raise OptionError(f"drafter: taps: expected a tuple of some of {tuple(target.taps)}, found {taps!r}")
 
 
 def _grammar(given: object) -> Grammar | None:

@@ -58,4 +58,4 @@ def sample_through_mismatch(request: Request, evaluation: Evaluation, proposal: 
         accepted += 1
         if request.decoder.finish_reason is not None:
             break
-    return Emitted(tokens, text, len(proposal.tokens), accepted, request.schedule)
+    return Emitted(tokens, text, len(proposal.tokens), accepted, request.schedule, proposal.source)

@@ -55,6 +55,7 @@ class Evidence:
     speculation: Mapping[str, Any] = field(default_factory=dict)
     rounds: Sequence[tuple[int, int]] = ()
     schedule: Sequence[tuple[int, int, int]] = ()
+    sources: Sequence[str] = ()
     counts: Mapping[str, Any] = field(default_factory=dict)
     faults: Sequence[str] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -186,6 +187,8 @@ def _recomputed(evidence: Evidence) -> dict[str, Any]:
         "rounds": [list(one) for one in evidence.rounds],
         # an adaptive draft width goes by it; nothing where a request was alone throughout
         "schedule": [list(one) for one in evidence.schedule] if any(map(any, evidence.schedule)) else [],
+        # of a chain of strategies: whose proposal each round was
+        "sources": list(evidence.sources),
         "drafted": sum(drafted for drafted, _ in evidence.rounds),
         "accepted": sum(accepted),
         "accepted_by_position": [sum(one > position for one in accepted) for position in range(widest)],

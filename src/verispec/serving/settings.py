@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from verispec.artifacts.draft_manifest import read_draft_manifest
+from verispec.drafting.chained_strategies import JOIN
 from verispec.drafting.options import DRAFT_MODEL
 from verispec.drafting.strategies import VOCABULARY
 from verispec.engine.loading import BACKENDS, DEFAULT_BACKEND, DEFAULT_MODEL
@@ -179,16 +181,18 @@ def _strings(name: str, given: object) -> tuple[str, ...]:
 
 
 def _speculation(draft: object, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``draft`` stands for: a strategy by its name, otherwise a draft model's file."""
+    """What ``draft`` stands for: a strategy, or an admitted artifact, whose kind its manifest says."""
     for name in ("spec_mode", DRAFT_MODEL.name):
         if name in given:
             raise OptionError(f"draft: expected it or {name}, found both")
     if not isinstance(draft, str) or not draft:
         raise OptionError(f"draft: expected a strategy or the file of a draft model, found {draft!r}")
-    if draft in VOCABULARY:
+    if draft in VOCABULARY or JOIN in draft:
         return {"spec_mode": draft}
-    if not Path(draft).exists() and not draft.endswith((".gguf", ".safetensors")):
+    path = Path(draft)
+    if not path.exists() and path.suffix != ".gguf":
         raise OptionError(
-            f"draft: expected one of {', '.join(VOCABULARY)} or the file of a draft model, found {draft!r}"
+            f"draft: expected one of {', '.join(VOCABULARY)} or an admitted draft artifact, found {draft!r}"
         )
-    return {"spec_mode": "draft-model", DRAFT_MODEL.name: draft}
+    kind = read_draft_manifest(path).kind if path.exists() else "draft-model"
+    return {"spec_mode": kind, DRAFT_MODEL.name: draft}

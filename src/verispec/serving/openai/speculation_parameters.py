@@ -24,7 +24,9 @@ class SpeculationParameters(Parameters):
     """As ``drafting/options.py`` has them, but for those that name files."""
 
     spec_mode: Name | None = Field(
-        None, description="The strategy: auto, off, or one of those that /health lists as available."
+        None,
+        description="The strategy: auto, off, one of those that /health lists as available, or several of these joined "
+        "by + (the first that is sure enough drafts).",
     )
     spec_draft_max: Annotated[int, _bounds(spec.DRAFT_MAX)] | None = _meaning(spec.DRAFT_MAX)
     spec_draft_min: Annotated[int, _bounds(spec.DRAFT_MIN)] | None = _meaning(spec.DRAFT_MIN)
@@ -40,6 +42,7 @@ class SpeculationParameters(Parameters):
         spec.RECURRENT_SNAPSHOTS
     )
     spec_mtp_fr_vocab_size: Annotated[int, _bounds(spec.FR_VOCAB_SIZE)] | None = _meaning(spec.FR_VOCAB_SIZE)
+    spec_chain_p_min: Annotated[float, _bounds(spec.CHAIN_P_MIN)] | None = _meaning(spec.CHAIN_P_MIN)
     spec_mtp_fr_ranking: None = not_implemented(_SERVER_FILE)
     spec_suffix_corpus: None = not_implemented(_SERVER_FILE)
     spec_draft_model: None = not_implemented(_SERVER_FILE)
