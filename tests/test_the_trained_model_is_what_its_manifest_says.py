@@ -64,8 +64,7 @@ def test_no_prompt_is_there_twice() -> None:
 def test_its_proposals_are_far_above_chance() -> None:
     along = MANIFEST["quality"]["along_the_text"]
     first, *later = along["agreement_with_target_argmax_by_position"]
-    assert first > 4 * along["agreement_by_chance"]
-    assert min(later) > 2 * along["agreement_by_chance"]
+    assert min(first, *later) > 20 * along["agreement_by_chance"]
 
 
 @pytest.fixture(scope="module")

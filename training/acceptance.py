@@ -56,11 +56,11 @@ def measure(model: HybridModel, text: TokenisedText) -> dict[str, Any]:
     windows = torch.from_numpy(ids).view(-1, WINDOW)
     read = windows[::LOSS_WINDOWS]
     nats = 0.0
-    for window in read.split(16):
+    for window in torch.split(read, 16):
         logits = model.head(model.hidden(window))[:, :-1]
         nats += functional.cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten()).item() * len(window)
     agrees, chance = [], []
-    for window in windows[::CHAIN_WINDOWS].split(16):
+    for window in torch.split(windows[::CHAIN_WINDOWS], 16):
         proposed, chosen = proposals(model, window, model.hidden(window))
         agrees.append(proposed == chosen)
         chance.append(proposed[..., 0].flatten().roll(101) == chosen[..., 0].flatten())
@@ -113,7 +113,7 @@ def proposals(model: HybridModel, tokens: Tensor, hidden: Tensor) -> tuple[Tenso
 def generation(model: HybridModel, tokens: Tensor) -> dict[str, Any]:
     """Rounds as a decoder takes them over the greedily generated ``tokens``: acceptance and tokens a pass."""
     lengths = []
-    for batch in tokens.split(32):
+    for batch in torch.split(tokens, 32):
         proposed, chosen = proposals(model, batch, model.hidden(batch))
         lengths.append((proposed == chosen).cumprod(-1).sum(-1))
     accepted = [_rounds(row, PROMPT_TOKENS - 1) for row in torch.cat(lengths).tolist()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,9 @@ from transformers.models.qwen3_5.modeling_qwen3_5 import (
 )
 
 from training.vocabulary import SIZE
+
+PREDICTION: dict[str, Any] = {"mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False}
+"""Keys of published configurations that the library only carries along."""
 
 
 def small_config() -> Qwen3_5TextConfig:
@@ -53,8 +57,7 @@ def small_config() -> Qwen3_5TextConfig:
         bos_token_id=None,
         eos_token_id=SIZE - 3,
         pad_token_id=None,
-        mtp_num_hidden_layers=1,
-        mtp_use_dedicated_embeddings=False,
+        **PREDICTION,
     )
 
 
@@ -108,7 +111,8 @@ class PredictionBlock(nn.Module):
         x = self.layers[0](
             self.fc(both), position_embeddings=rotation, attention_mask=seen[None, None], cache=cache
         )
-        return self.norm(x)
+        output: Tensor = self.norm(x)
+        return output
 
 
 class HybridModel(nn.Module):
@@ -124,15 +128,18 @@ class HybridModel(nn.Module):
 
     def hidden(self, tokens: Tensor) -> Tensor:
         """The target's hidden states after the final norm, [batch, rows, width]."""
-        return self.target.model(tokens, use_cache=False).last_hidden_state
+        hidden: Tensor = self.target.model(tokens, use_cache=False).last_hidden_state
+        return hidden
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits [..., vocabulary], float32 also where the products are bfloat16."""
-        return self.target.lm_head(hidden).float()
+        logits: Tensor = self.target.lm_head(hidden)
+        return logits.float()
 
     def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines of positions [rows]."""
-        return self.target.model.rotary_emb(self.target.lm_head.weight, positions[None])
+        cosines, sines = self.target.model.rotary_emb(self.target.lm_head.weight, positions[None])
+        return cosines, sines
 
 
 def _begin_with_slow_decay(layer: Qwen3_5GatedDeltaNet) -> None:

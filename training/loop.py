@@ -91,7 +91,7 @@ def _step(run: Run, tokens: TokenisedText) -> tuple[Tensor, Tensor]:
             group["lr"] = settings.rate(run.step) * group["factor"]
     with torch.autocast("cpu", torch.bfloat16):
         found = losses(run.model, window, settings.depths, settings.stride, run.step % settings.stride)
-    (found.target + settings.prediction_weight * found.predictions.mean()).backward()
+    torch.autograd.backward(found.target + settings.prediction_weight * found.predictions.mean())
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.clip)
     for optimiser in run.optimisers:
         optimiser.step()
@@ -104,7 +104,8 @@ def _optimisers(model: HybridModel, settings: Settings) -> list[torch.optim.Opti
 
     It learns more from a token than AdamW alone does, which counts in a run of about one epoch (README.md).
     """
-    matrices, others = [], []
+    matrices: list[Tensor] = []
+    others: list[Tensor] = []
     for name, parameter in model.named_parameters():
         (matrices if parameter.dim() == 2 and "embed" not in name else others).append(parameter)
     return [

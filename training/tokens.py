@@ -70,6 +70,7 @@ def read_tokens(folder: Path) -> TokenisedText:
 
 def _encode(tokenizer: Tokenizer, documents: list[corpus.Document]) -> Ids:
     end = tokenizer.token_to_id(END_OF_TEXT)
+    assert end is not None, "the vocabulary was trained without its special tokens"
     ids: list[int] = []
     for encoding in tokenizer.encode_batch([document.text for document in documents]):
         ids += [*encoding.ids, end]
