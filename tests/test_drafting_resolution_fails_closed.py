@@ -21,6 +21,7 @@ class Target:
     max_rows: int = 16
     rollback: int = 16
     prediction_layers: int = 0
+    taps: tuple[int, ...] = ()
     recurrent: bool = False
     window: int = 0
     draft_heads: bool = True
