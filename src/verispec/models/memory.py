@@ -73,9 +73,8 @@ def kept_positions(model: Hyperparameters, limits: PassLimits) -> tuple[int, ...
 def state_bytes(model: Hyperparameters, limits: PassLimits) -> int:
     """What recurrent layers keep: of every sequence the state before a pass, the live one, and the window
     between them."""
-    place = (
-        -(-model.state_floats * F32_BYTES // PAGE_BYTES) * PAGE_BYTES
-    )  # so that the memory of one can be given back
+    # whole pages, so that the memory of one can be given back
+    place = -(-model.state_floats * F32_BYTES // PAGE_BYTES) * PAGE_BYTES
     return limits.sequences * (limits.window + 2) * place
 
 
