@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from verispec.backends.contract import BackendAdapter, chain
+from verispec.drafting.text_rewriter import TextRewriter
 
 Logits = npt.NDArray[np.float32]
 
@@ -20,6 +21,8 @@ class DraftText:
     model: BackendAdapter
     sequence: int
     held: list[int] = field(default_factory=list)
+    rewriter: TextRewriter | None = None
+    """For a model of other tokens than the target's."""
 
     def read(self, tokens: list[int]) -> Logits:
         """Logits for what follows ``tokens``, ``[vocabulary]`` float32; evaluates what is not held of them."""

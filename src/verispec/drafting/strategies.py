@@ -18,6 +18,7 @@ from verispec.drafting.head_drafter import make_head_drafter
 from verispec.drafting.mtp import MtpDrafter
 from verispec.drafting.ngram_context import NgramContextDrafter
 from verispec.drafting.prompt_lookup import PromptLookupDrafter
+from verispec.drafting.rewriting_drafter import RewritingDrafter
 from verispec.drafting.sources import DraftSources
 from verispec.drafting.suffix import SuffixDrafter
 
@@ -95,7 +96,10 @@ def _draft_text(settings: Settings, sources: DraftSources) -> Part:
 
 
 def _draft_model(settings: Settings, sources: DraftSources) -> Drafter:
-    return DraftModelDrafter(sources.draft_text(settings), sources.choose, settings[opt.DRAFT_P_MIN.name])
+    text, p_min = sources.draft_text(settings), settings[opt.DRAFT_P_MIN.name]
+    if text.rewriter is not None:
+        return RewritingDrafter(text, text.rewriter, p_min)
+    return DraftModelDrafter(text, sources.choose, p_min)
 
 
 def _head_strategy(name: str, meaning: str) -> Strategy:

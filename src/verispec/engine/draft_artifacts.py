@@ -10,9 +10,9 @@ from verispec.artifacts.resolve import resolve_model
 from verispec.backends.contract import BackendAdapter
 from verispec.drafting.draft_text import DraftText
 from verispec.drafting.sources import DraftHead
+from verispec.drafting.text_rewriter import TextRewriter
 from verispec.engine.admission import DRAFT_MODEL, open_admitted
 from verispec.engine.draft_vector import check_vector
-from verispec.errors import UnsupportedError
 from verispec.text.tokenizer import Tokenizer
 
 
@@ -21,12 +21,14 @@ class LoadedModel:
     """A draft model, and its sequence for each of the target's."""
 
     backend: BackendAdapter
+    rewriter: TextRewriter | None
     texts: dict[int, DraftText]
 
     def text(self, sequence: int) -> DraftText:
         """The draft model's sequence that belongs to the target's ``sequence``; it has as many."""
         if sequence not in self.texts:
-            self.texts[sequence] = DraftText(self.backend, self.backend.open_sequence())
+            own = self.backend.open_sequence()
+            self.texts[sequence] = DraftText(self.backend, own, rewriter=self.rewriter)
         return self.texts[sequence]
 
 
@@ -77,16 +79,14 @@ class DraftArtifacts:
         from verispec.backends.native_plan import plan_model
 
         manifest, _ = open_admitted(path, DRAFT_MODEL, self.binding)
-        if not manifest.same_tokens:
-            raise UnsupportedError(
-                "other-tokens",
-                f"{path}: expected a draft model with the target's tokens, found one with others",
-                "Use a smaller model of the target's family",
-            )
         facts = self._backend.capabilities
-        context = min(facts.context, plan_model(path).model.trained_context)
+        plan = plan_model(path)
+        own = Tokenizer.from_gguf(plan.file.metadata, str(path))
+        plan.file.close()
+        context = min(facts.context, plan.model.trained_context)
         backend = NativeBackend.load(path, context, sequences=facts.sequences)
-        return LoadedModel(backend, {})
+        rewriter = None if manifest.same_tokens else TextRewriter(self._tokenizer, own)
+        return LoadedModel(backend, rewriter, {})
 
     def close(self) -> None:
         """Frees the draft models; heads are freed with the target."""
