@@ -70,6 +70,7 @@ def summary(completion: Completion) -> str:
         parts.append(f"not read by it: {' '.join(unread)}")
     if completion.faults:
         parts.append(f"{len(completion.faults)} drafter faults")
+    parts += completion.warnings
     return ", ".join(parts)
 
 
@@ -90,6 +91,7 @@ def completion_dict(completion: Completion) -> dict[str, Any]:
         "accepted_per_pass": completion.accepted_per_pass,
         "accepted_by_position": completion.accepted_by_position(),
         "faults": list(completion.faults),
+        "warnings": list(completion.warnings),
         "reused_tokens": completion.counters.reused_tokens,
         "logprobs": [
             {

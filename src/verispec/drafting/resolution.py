@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from verispec.artifacts.draft_manifest import read_draft_manifest
+from verispec.artifacts.resolve import resolve_model
 from verispec.drafting import options as opt
 from verispec.drafting import requirements as req
 from verispec.drafting.chained_strategies import JOIN, chained
@@ -139,9 +141,8 @@ def availability(target: TargetFacts) -> list[dict[str, Any]]:
 
 def _resolve_auto(given: Mapping[str, opt.Value], target: TargetFacts) -> Resolution:
     defaults = {option.name: option.default for option in _KNOWN.values()}
-    candidates = [
-        BY_NAME[name] for name in AUTO_ORDER if not BY_NAME[name].missing(target, {**defaults, **given})
-    ]
+    order = (*_artifact_kind(given), *AUTO_ORDER)
+    candidates = [BY_NAME[name] for name in order if not BY_NAME[name].missing(target, {**defaults, **given})]
     names = ", ".join(candidate.name for candidate in candidates)
     for name in given:
         if not any(option.name == name for one in candidates for option in one.options_on(target)):
@@ -150,6 +151,12 @@ def _resolve_auto(given: Mapping[str, opt.Value], target: TargetFacts) -> Resolu
     reads = {option.name for option in winner.options_on(target)}
     settings = _settings(winner, {name: value for name, value in given.items() if name in reads}, target)
     return Resolution(AUTO, winner, settings, tuple(sorted(set(given) - reads)))
+
+
+def _artifact_kind(given: Mapping[str, opt.Value]) -> tuple[str, ...]:
+    """The strategy of the draft artifact that was named: its manifest's kind. Raises what reading that does."""
+    name = given.get(opt.DRAFT_MODEL.name)
+    return () if name is None else (read_draft_manifest(resolve_model(str(name)).path).kind,)
 
 
 def _settings(strategy: Strategy, given: Mapping[str, opt.Value], target: TargetFacts) -> dict[str, Any]:

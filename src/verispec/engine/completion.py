@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from verispec.artifacts.draft_manifest import KINDS as ARTIFACT_KINDS
+from verispec.drafting.chained_strategies import JOIN
 from verispec.engine.adaptive_width import AdaptiveWidth
+from verispec.engine.draft_health import health_warnings
 from verispec.engine.pass_cost import CostTable
 from verispec.engine.request import Counters, Emitted, Request, Schedule
 from verispec.engine.request_options import RequestOptions
@@ -74,7 +78,8 @@ class Completion:
     that ran, ``rounds`` holds (drafted, accepted) of every target pass, ``schedule`` what each round was allowed,
     ``pass_costs``, ``draft_seconds`` (a token) and ``block_seconds`` (a proposal) what an adaptive draft width went by.
     ``declined`` counts rounds in which the drafter could propose nothing at all, by reason. ``sources``, of a chain:
-    whose proposal each round was, empty where there was none.
+    whose proposal each round was, empty where there was none. ``warnings`` say that a draft artifact was accepted far
+    less often than its manifest says.
     ``prompt_logprobs``, when asked for, has an entry a prompt token, the first without a log-probability.
     """
 
@@ -99,6 +104,7 @@ class Completion:
     block_seconds: float = 0.0
     declined: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def passes(self) -> int:
@@ -153,8 +159,19 @@ def describe(request: Request, clock: Clock, options: RequestOptions) -> Complet
         draft_seconds=policy.draft_seconds if isinstance(policy, AdaptiveWidth) else 0.0,
         block_seconds=policy.block_seconds if isinstance(policy, AdaptiveWidth) else 0.0,
         declined=request.drafter.declined,
+        warnings=_warnings(request, options),
         sources=tuple(emitted.source for emitted in emissions) if options.resolution.is_chain else (),
     )
+
+
+def _warnings(request: Request, options: RequestOptions) -> tuple[str, ...]:
+    """What is unhealthy about the request's draft artifact; said in the log, too."""
+    names = options.resolution.strategy.name.split(JOIN)
+    artifact = next((name for name in names if name in ARTIFACT_KINDS), names[0])
+    warnings = health_warnings(artifact, request.drafter.expected_acceptance, request.emissions)
+    for warning in warnings:
+        logging.getLogger("verispec").warning(warning)
+    return warnings
 
 
 def _timings(request: Request, clock: Clock, tokens: int) -> Timings:

@@ -40,6 +40,7 @@ class DraftArtifacts:
         self._tokenizer = tokenizer
         self._heads: dict[tuple[Path, str], DraftHead] = {}
         self._models: dict[Path, LoadedModel] = {}
+        self._acceptance: dict[Path, float | None] = {}
 
     @property
     def binding(self) -> TargetBinding:
@@ -63,6 +64,7 @@ class DraftArtifacts:
             head = self._backend.draft_head(admitted.file, admitted.draft)
             if manifest.vector is not None:
                 check_vector(path, head, manifest.vector, self._backend.capabilities.sequences)
+            self._acceptance[path] = manifest.acceptance
             taps = admitted.draft.taps(self._backend.capabilities.layers)
             self._heads[path, kind] = DraftHead(head, taps)
         return self._heads[path, kind]
@@ -74,11 +76,16 @@ class DraftArtifacts:
             self._models[path] = self._load(path)
         return self._models[path].text(sequence)
 
+    def acceptance(self, name: str) -> float | None:
+        """The figure in the manifest of an artifact that has been opened."""
+        return self._acceptance[resolve_model(name).path]
+
     def _load(self, path: Path) -> LoadedModel:
         from verispec.backends.native import NativeBackend
         from verispec.backends.native_plan import plan_model
 
         manifest, _ = open_admitted(path, DRAFT_MODEL, self.binding)
+        self._acceptance[path] = manifest.acceptance
         facts = self._backend.capabilities
         plan = plan_model(path)
         own = Tokenizer.from_gguf(plan.file.metadata, str(path))

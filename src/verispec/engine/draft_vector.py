@@ -40,12 +40,13 @@ def make_vector(file: DraftFile, draft: DraftHyperparameters, target: ModelFile)
 
     Of a few random ones, the first whose proposal is clear; what follows a choice between near equals is left out.
     """
-    vectors = [_random_vector(seed, file, draft, target) for seed in range(1, TRIES + 1)]
+    head = reference_head(file, draft, target)
+    vectors = [_random_vector(seed, head, draft) for seed in range(1, TRIES + 1)]
     return max(vectors, key=lambda vector: len(vector["expected"]))
 
 
 def _random_vector(
-    seed: int, file: DraftFile, draft: DraftHyperparameters, target: ModelFile
+    seed: int, head: PredictionBlock | DraftBlock, draft: DraftHyperparameters
 ) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     features = random.normal(0, 1, (POSITIONS, draft.features)).astype(np.float16)
@@ -57,7 +58,7 @@ def _random_vector(
         margins.append(float((ranked[-1] - ranked[-2]) / (ranked[-1] - ranked[0])))
         return int(logits.argmax())
 
-    proposal = drafted(reference_head(file, draft, target), features.astype(np.float32), tokens, choose)
+    proposal = drafted(head, features.astype(np.float32), tokens, choose)
     clear = next((i for i, margin in enumerate(margins) if margin < CLEAR), len(margins))
     return {
         "made_by": "reference operations",

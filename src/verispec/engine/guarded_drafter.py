@@ -48,6 +48,8 @@ class GuardedDrafter:
         self.observed = 0
         self.bound: int | None = None
         """No proposal is longer: the guard behind a replay, for as long as the request lives."""
+        self.expected_acceptance: float | None = None
+        """Share of its proposed tokens that the manifest of its artifact says is accepted, where it has one."""
         self.faults: list[str] = []
         self._mark: object = None
         self._lost: str | None = None  # why the drafter could not go back to a committed state

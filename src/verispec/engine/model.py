@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from verispec.backends.contract import BackendAdapter, PredictionBlock, chain
 from verispec.backends.draft_block import DraftBlock
-from verispec.drafting.options import DRAFT_MAX, DRAFT_MIN, DRAFT_POLICY, RECURRENT_SNAPSHOTS
+from verispec.drafting.options import DRAFT_MAX, DRAFT_MIN, DRAFT_MODEL, DRAFT_POLICY, RECURRENT_SNAPSHOTS
 from verispec.drafting.resolution import Resolution, availability
 from verispec.engine.adaptive_width import AdaptiveWidth
 from verispec.engine.completion import Chunk, Completion
@@ -170,7 +170,13 @@ class Model:
         vocabulary = self.backend.capabilities.vocabulary
         drafter = resolution.make_drafter(sources)
         policy = self._policy(resolution, sources) if drafter is not None else FixedWidth(0)
-        return GuardedDrafter(drafter, policy, vocabulary, options.strict_drafter, options.drafter_deadline)
+        guarded = GuardedDrafter(
+            drafter, policy, vocabulary, options.strict_drafter, options.drafter_deadline
+        )
+        artifact = resolution.settings.get(DRAFT_MODEL.name)
+        if artifact is not None:
+            guarded.expected_acceptance = self._draft_files.artifacts.acceptance(str(artifact))
+        return guarded
 
     def _policy(self, resolution: Resolution, sources: RequestSources) -> WidthPolicy:
         settings = resolution.settings

@@ -69,6 +69,7 @@ def make_receipt(
             "declined": dict(completion.declined),
         },
         faults=completion.faults,
+        warnings=completion.warnings,
         timings={
             "queued_seconds": completion.timings.queued,
             "first_token_seconds": completion.timings.first_token,

@@ -58,6 +58,7 @@ class Evidence:
     sources: Sequence[str] = ()
     counts: Mapping[str, Any] = field(default_factory=dict)
     faults: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
 
@@ -84,6 +85,7 @@ class Receipt:
                 "timings": evidence.timings,
                 "machine": evidence.machine,
                 "faults": list(evidence.faults),
+                "warnings": list(evidence.warnings),
             },
         }
         return cls(plain(body))

@@ -29,6 +29,10 @@ _COUNTERS = {
     "replays": ("replays", "Committed prefixes evaluated again, since their state was gone."),
     "guarded_requests": ("guarded_requests", "Requests that a replay clamped to their rollback window."),
     "drafter_faults": ("drafter_faults", "Proposals thrown away because the drafter failed."),
+    "drafter_warnings": (
+        "drafter_warnings",
+        "Requests whose drafter was accepted far less than its manifest says.",
+    ),
     "prefix_cache_queries": ("prefix_query_tokens", "Prompt tokens looked up in the prefix cache."),
     "prefix_cache_hits": ("prefix_hit_tokens", "Prompt tokens found in the prefix cache."),
     "prefix_cache_evicted_blocks": (

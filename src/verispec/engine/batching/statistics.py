@@ -63,6 +63,7 @@ class Statistics:
     replays: int = 0
     guarded_requests: int = 0
     drafter_faults: int = 0
+    drafter_warnings: int = 0
     prefix_query_tokens: int = 0
     prefix_hit_tokens: int = 0
     prefix_bytes: int = 0
@@ -97,5 +98,6 @@ class Statistics:
         self.replays += outcome.counters.replays
         self.guarded_requests += outcome.counters.guarded_round is not None
         self.drafter_faults += len(outcome.faults)
+        self.drafter_warnings += len(outcome.warnings)
         if outcome.rounds:
             self.first_token_seconds.observe(outcome.timings.first_token)
