@@ -26,6 +26,7 @@ from verispec.cli import main
 from verispec.engine.admission import admit, open_admitted
 from verispec.engine.draft_vector import check_vector
 from verispec.errors import AdmissionError, ArtifactError, UnsupportedError
+from verispec.serving.settings import ServerSettings
 
 SOURCE = Source("https://example.org/head", "r1", "Apache-2.0")
 IDS = tuple(range(5, 280, 4))
@@ -226,6 +227,12 @@ def test_a_mask_that_contradicts_the_table_is_refused(target: Path, tmp_path: Pa
     save_file(values, tmp_path / "model.safetensors")
     with pytest.raises(ArtifactError, match=r"tensor t2d: expected a mask of the tokens that d2t names"):
         admit(target, tmp_path, "eagle3", SOURCE)
+
+
+def test_a_server_takes_an_artifact_for_what_it_is(admitted: Admitted) -> None:
+    expected = {"spec_mode": admitted.kind, "spec_draft_model": str(admitted.folder)}
+    assert ServerSettings.of({"draft": str(admitted.folder)}).requests == expected
+    assert ServerSettings.of({"draft": "suffix+mtp"}).requests == {"spec_mode": "suffix+mtp"}
 
 
 def test_heads_of_a_hybrid_target_are_admitted_too(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from drafting_targets import HEADS, KINDS, SOURCE, Artifacts, write_artifacts
+from verispec.cli import main
 from verispec.engine.admission import admit
 from verispec.engine.batching.job import Job
 from verispec.engine.batching.scheduler import Scheduler, SchedulerLimits
@@ -115,3 +116,20 @@ def test_a_wrong_artifact_is_refused_before_the_target_is_loaded(
     monkeypatch.setattr("verispec.backends.native.NativeBackend.__init__", loaded)
     with pytest.raises(error, match=says):
         load(Path(artifacts.target), options=named)
+
+
+def test_parity_and_run_take_an_artifact_by_command(
+    artifacts: Artifacts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("one two\n")
+    head = ["--spec-draft-model", str(artifacts.of["dspark"])]
+    listed = ["--strategies", "dspark,suffix+dspark", "--widths", "1,3", "--seeds", "1", "--max-tokens", "8"]
+    target = str(artifacts.target)
+    assert main(["parity", target, "--prompts", str(prompts), *listed, *head, "--threads", "1"]) == 0
+    assert "8 of 8 cases identical to off" in capsys.readouterr().out
+    run = ["run", target, "one two", "--raw", "--max-tokens", "6", "--threads", "1", "--json", "--ignore-eos"]
+    assert main([*run, "--spec-mode", "suffix+dspark", *head]) == 0
+    assert '"strategy": "suffix+dspark"' in capsys.readouterr().out
+    assert main([*run, *head]) == 0
+    assert '"strategy": "dspark"' in capsys.readouterr().out

@@ -32,6 +32,7 @@ def command(
     temperatures: Annotated[str, typer.Option("--temperatures", help="Comma-separated.")] = "0,0.8",
     max_tokens: Annotated[int, typer.Option("--max-tokens", min=1)] = 64,
     logprobs: flags.LogprobsOption = None,
+    spec_draft_model: flags.ArtifactOption = None,
     raw: Annotated[bool, typer.Option("--raw", help="Complete prompts without the chat template.")] = False,
     ctx: flags.ContextOption = None,
     threads: flags.ThreadsOption = None,
@@ -55,6 +56,7 @@ def command(
                 parse_numbers("temperatures", temperatures, float),
                 max_tokens,
                 logprobs,
+                speculation={} if spec_draft_model is None else {"spec_draft_model": spec_draft_model},
                 progress=bar.update,
             )
     if as_json:

@@ -65,13 +65,15 @@ def run_parity(
     max_tokens: int,
     logprobs: int | None = None,
     sampling: dict[str, Any] | None = None,
+    speculation: dict[str, Any] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ParityReport:
     """Generates every combination and compares token ids, text, logprobs and finish reason with ``off``.
 
     Every proposed token is evaluated (policy ``fixed``), so that the widths are met and the cases are the same whenever
     they run; an adaptive width would go by this machine's speed. ``sampling`` holds further sampling parameters, the
-    same for every case. Greedy cases run with one seed only: the seed cannot matter there.
+    same for every case, and ``speculation`` further options of the strategies, such as their artifact. Greedy cases run
+    with one seed only: the seed cannot matter there.
     """
     report = ParityReport()
     variants = [(strategy, width) for strategy in strategies for width in widths]
@@ -84,8 +86,8 @@ def run_parity(
             reference = model.generate(prompt, spec_mode="off", **options)
             for strategy, width in variants:
                 case = Case(index, strategy, width, seed, temperature, logprobs)
-                speculation = {"spec_mode": strategy, "spec_draft_max": width, "spec_draft_policy": "fixed"}
-                found = model.generate(prompt, **speculation, **options)
+                drafting = {"spec_mode": strategy, "spec_draft_max": width, "spec_draft_policy": "fixed"}
+                found = model.generate(prompt, **drafting, **(speculation or {}), **options)
                 _judge(report, model, case, reference, found)
                 progress(report.cases, total)
     return report
