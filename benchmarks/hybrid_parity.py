@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.held_out_prompts import held_out_prompts
 from training.corpus import read_documents, split
-from training.held_out import prompts
 
 from verispec.artifacts.model_file import open_model_file
 from verispec.artifacts.quantise import quantise
@@ -112,7 +112,7 @@ def cell(
 
 def study(parent: Path, count: int, tokens: int, threads: int | None) -> dict[str, Any]:
     """All cells. Every answer has ``tokens`` tokens, end tokens ignored."""
-    texts = [document.text for document in prompts(split(read_documents())[1], count)]
+    texts = held_out_prompts(count)
     assumed = {"passes": ASSUMED_COSTS.as_dict(), "draft_token": ASSUMED_DRAFT_SECONDS}
     report: dict[str, Any] = {"adaptive_costs_assumed": assumed}
     report |= {"prompts": len(texts), "tokens": tokens, "head_rows": HEAD_SIZE, "cells": []}

@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from training.corpus import read_documents, split
-from training.held_out import prompts
+from benchmarks.held_out_prompts import held_out_prompts
 
 from verispec.backends.contract import chain
 from verispec.bench.conditions import conditions
@@ -180,7 +179,7 @@ def plot(report: dict[str, Any], path: Path) -> None:
 
 
 def study(path: str, count: int, tokens: int, turns: int, threads: int | None) -> dict[str, Any]:
-    texts = [document.text for document in prompts(split(read_documents())[1], count)]
+    texts = held_out_prompts(count)
     with load(path, threads=threads, snapshots=WIDEST) as model:
         facts = conditions(model, Path(path).stem)
         for text in texts[:3]:

@@ -47,6 +47,15 @@ def change_config(folder: Path, **changes: object) -> None:
         ({"linear_key_head_dim": 32}, "linear_key_head_dim: expected 64"),
         ({"num_hidden_layers": "4"}, "num_hidden_layers: expected a whole number"),
         ({"rope_parameters": {"rope_type": "longrope"}}, "rope_type: expected default"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, "factor: expected a number, found nothing"),
+        ({"rope_parameters": {"rope_theta": "x"}}, "rope_theta: expected a number, found 'x'"),
+        ({"rope_parameters": {"partial_rotary_factor": "a"}}, "partial_rotary_factor: expected a number"),
+        ({"rope_parameters": {"partial_rotary_factor": 1e9}}, "partial_rotary_factor: expected over 0"),
+        ({"rope_parameters": {"mrope_section": 5}}, "mrope_section: expected a list"),
+        ({"rope_parameters": {"full_attention": 3}}, "rope_parameters.full_attention: expected an object"),
+        ({"full_attention_interval": 0, "layer_types": None}, "full_attention_interval: expected at least 1"),
+        ({"model_type": ["qwen3"]}, "model_type: expected one of"),
+        ({"layer_types": [["full_attention"]] * 4}, "layer_types: expected 4 entries"),
     ],
 )
 def test_configurations(changes: dict[str, object], message: str, tmp_path: Path) -> None:

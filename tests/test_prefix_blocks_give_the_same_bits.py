@@ -104,7 +104,9 @@ def test_a_block_has_the_same_bits_however_it_was_evaluated(backend: NativeBacke
     sequence = loaded(backend, saved(backend, tokens)[:3])
     extend(backend, sequence, tokens, chunk=1)
     assert [backend.save_block(sequence, index).state for index in range(3, 12)] == expected[3:]
-    assert [backend.save_block(sequence, index).bytes for index in (3, 5)] == [len(expected[3].keys_values)] * 2
+    assert [backend.save_block(sequence, index).bytes for index in (3, 5)] == [
+        len(expected[3].keys_values)
+    ] * 2
 
 
 def test_a_checkpoint_of_loaded_blocks_is_one_like_any(paths: dict[str, Path]) -> None:

@@ -14,6 +14,7 @@ from tiny_hybrid import HYBRIDS, TinyHybrid, write_hybrid
 from verispec.backends.native import NativeBackend
 from verispec.backends.native_plan import plan_model
 from verispec.conformance.parity import Case, first_difference
+from verispec.drafting.mtp import MtpDrafter
 from verispec.engine.batching.job import Job
 from verispec.engine.batching.scheduler import Scheduler, SchedulerLimits
 from verispec.engine.completion import Completion
@@ -218,6 +219,24 @@ def test_replays_and_guarded_requests_are_counted_and_in_the_receipt(hybrid: Mod
     found = with_pattern(hybrid, reference, [7, 0], spec_draft_max=7, spec_mtp_recurrent_snapshots=6)
     counts = hybrid.receipt(found).body["recomputed-with-drafter"]["counts"]
     assert (counts["replays"], counts["guarded_round"]) == (1, 1)
+
+
+def test_a_guard_of_zero_spares_the_block_its_work(hybrid: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    absorbed: list[int] = []
+    absorb = MtpDrafter.absorb
+
+    def counting(self: MtpDrafter, first: int, *rest: Any) -> None:
+        absorbed.append(first)
+        absorb(self, first, *rest)
+
+    monkeypatch.setattr(MtpDrafter, "absorb", counting)
+    options = {"spec_draft_max": 7, "spec_mtp_recurrent_snapshots": 0, "spec_draft_p_min": 0.0}
+    found = hybrid.generate(
+        PROMPT, spec_mode="mtp", spec_draft_policy="fixed", max_tokens=30, **SAMPLING, **options
+    )
+    assert found.counters.guarded_round is not None
+    assert len(absorbed) <= found.counters.guarded_round + 1
+    assert len(found.rounds) > len(absorbed) + 10
 
 
 def test_a_failing_restore_under_strict_does_not_hide_behind_a_replay(hybrid: Model) -> None:

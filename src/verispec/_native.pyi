@@ -116,7 +116,8 @@ class RopeTable:
 class KvCache:
     """Keys and values of ``slots`` sequences; ``layers`` are (kv_heads, head_dim, positions kept).
 
-    A layer that keeps fewer than ``positions`` is a ring, one of (0, 0, 0) keeps nothing. Memory is committed as positions are written.
+    A layer that keeps fewer than ``positions`` is a ring, one of (0, 0, 0) keeps nothing. Memory is committed
+    as positions are written.
     """
 
     def __init__(self, slots: int, positions: int, layers: Sequence[tuple[int, int, int]]) -> None: ...

@@ -6,6 +6,7 @@ out: the file would be another model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ class PublishedConfig:
         path = folder / CONFIG
         whole = read_json_object(path)
         kind = whole.get("model_type")
-        if kind not in ARCHITECTURES:
+        if not isinstance(kind, str) or kind not in ARCHITECTURES:
             known = ", ".join(ARCHITECTURES)
             raise UnsupportedError(
                 "unknown-model-type",
@@ -91,9 +92,13 @@ class PublishedConfig:
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
-        value = self.values.get(key)
+        return self.number_among(self.values, key, default)
+
+    def number_among(self, values: Mapping[str, Any], key: str, default: float | None = None) -> float:
+        """The number ``key`` of a table of the file's, or ``default``."""
+        value = values.get(key)
         value = default if value is None else value
-        if not isinstance(value, int | float) or isinstance(value, bool):
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
             raise self.refuse(key, "a number", value)
         return float(value)
 
@@ -131,7 +136,10 @@ class PublishedConfig:
         new = self.values.get("rope_parameters") or {}
         if not isinstance(old, dict) or not isinstance(new, dict):
             raise self.refuse("rope_parameters", "an object", new or old)
-        merged = {**old, **new.get("full_attention", new)}
+        own = new.get("full_attention", new)
+        if not isinstance(own, dict):
+            raise self.refuse("rope_parameters.full_attention", "an object", own)
+        merged = {**old, **own}
         if "type" in merged:
             merged.setdefault("rope_type", merged["type"])
         return merged
@@ -143,12 +151,14 @@ class PublishedConfig:
         kinds = self.values.get("layer_types")
         if kinds is None:
             interval = self.integer("full_attention_interval", 4)
+            if not interval:
+                raise self.refuse("full_attention_interval", "at least 1", interval)
             return [(layer + 1) % interval != 0 for layer in range(self.layers)]
         known = {"linear_attention": True, "full_attention": False}
         if (
             not isinstance(kinds, list)
             or len(kinds) != self.layers
-            or any(kind not in known for kind in kinds)
+            or any(not isinstance(kind, str) or kind not in known for kind in kinds)
         ):
             raise self.refuse("layer_types", f"{self.layers} entries among {', '.join(known)}", kinds)
         return [known[kind] for kind in kinds]
@@ -203,16 +213,19 @@ def metadata(config: PublishedConfig, prediction_layers: int) -> dict[str, Metad
 
 def _rotary_keys(config: PublishedConfig) -> dict[str, MetadataValue]:
     rotary = config.rotary
-    default = 1_000_000.0 if config.architecture == "gemma3" else 10000.0
-    theta = rotary.get("rope_theta", config.values.get("rope_theta"))
-    keys: dict[str, MetadataValue] = {"rope.freq_base": default if theta is None else float(theta)}
-    share = rotary.get("partial_rotary_factor", config.values.get("partial_rotary_factor"))
-    if share is None:
-        share = PARTIAL_ROTARY if config.architecture in HYBRIDS else 1.0
-    keys["rope.dimension_count"] = int(config.head_dim * share)
+    both = {**config.values, **rotary}
+    theta = config.number_among(both, "rope_theta", 1e6 if config.architecture == "gemma3" else 1e4)
+    share_by_default = PARTIAL_ROTARY if config.architecture in HYBRIDS else 1.0
+    share = config.number_among(both, "partial_rotary_factor", share_by_default)
+    if not 0 < share <= 1:
+        raise config.refuse("partial_rotary_factor", "over 0 and at most 1", share)
+    keys: dict[str, MetadataValue] = {
+        "rope.freq_base": theta,
+        "rope.dimension_count": int(config.head_dim * share),
+    }
     kind = rotary.get("rope_type", "default")
     if kind in ("linear", "yarn"):
-        keys |= {"rope.scaling.type": kind, "rope.scaling.factor": float(rotary["factor"])}
+        keys |= {"rope.scaling.type": kind, "rope.scaling.factor": config.number_among(rotary, "factor")}
     elif kind not in ("default", "mrope", "llama3"):
         raise config.refuse("rope_type", "default, linear, yarn or llama3", kind)
     if kind == "yarn":
@@ -230,7 +243,9 @@ def _yarn_keys(config: PublishedConfig, rotary: Mapping[str, Any]) -> dict[str, 
         "beta_fast": "yarn_beta_fast",
         "beta_slow": "yarn_beta_slow",
     }
-    given = {new: float(rotary[old]) for old, new in renamed.items() if rotary.get(old) is not None}
+    given = {
+        new: config.number_among(rotary, old) for old, new in renamed.items() if rotary.get(old) is not None
+    }
     keys = {"original_context_length": original, **given}
     return {f"rope.scaling.{key}": value for key, value in keys.items()}
 
@@ -238,11 +253,13 @@ def _yarn_keys(config: PublishedConfig, rotary: Mapping[str, Any]) -> dict[str, 
 def _gemma3_keys(config: PublishedConfig) -> dict[str, MetadataValue]:
     keys: dict[str, MetadataValue] = {"attention.sliding_window": config.integer("sliding_window")}
     parameters = config.values.get("rope_parameters") or {}
-    sliding = parameters.get("sliding_attention", {}).get(
-        "rope_theta", config.values.get("rope_local_base_freq")
-    )
-    if sliding is not None:
-        keys["rope.freq_base_swa"] = float(sliding)
+    sliding = parameters.get("sliding_attention") or {}
+    if not isinstance(sliding, dict):
+        raise config.refuse("rope_parameters.sliding_attention", "an object", sliding)
+    bases = {"rope_local_base_freq": config.values.get("rope_local_base_freq"), **sliding}
+    key = "rope_theta" if "rope_theta" in sliding else "rope_local_base_freq"
+    if bases[key] is not None:
+        keys["rope.freq_base_swa"] = config.number_among(bases, key)
     if config.values.get("final_logit_softcapping"):
         keys["final_logit_softcapping"] = config.number("final_logit_softcapping")
     if config.values.get("attn_logit_softcapping"):
@@ -270,7 +287,9 @@ def _hybrid_keys(config: PublishedConfig, prediction_layers: int) -> dict[str, M
         "attention.recurrent_layers": recurrent + [False] * prediction_layers,
     }  # fmt: skip
     if config.architecture != "qwen3next":
-        sections = list(config.rotary.get("mrope_section", ROTARY_SECTIONS))
+        sections = config.rotary.get("mrope_section", ROTARY_SECTIONS)
+        if not isinstance(sections, list) or not all(type(count) is int for count in sections):
+            raise config.refuse("mrope_section", "a list of whole numbers", sections)
         keys["rope.dimension_sections"] = [*sections, 0, 0, 0, 0][:4]
     if prediction_layers:
         keys["nextn_predict_layers"] = prediction_layers

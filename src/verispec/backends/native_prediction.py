@@ -12,6 +12,8 @@ from verispec import _native
 from verispec.artifacts.model_file import ModelFile
 from verispec.backends.contract import COMMITTED, Prediction, PredictionBlock, Row
 from verispec.backends.scattered_logits import ScatteredLogits
+from verispec.errors import MemoryLimitError
+from verispec.models.memory import available_memory
 from verispec.models.prediction import PredictionBlock as PredictionGraph
 from verispec.ops.contract import AFTER_FINAL_NORM
 from verispec.ops.native import Graph, NativeOperations, NativePasses, PassKind
@@ -195,11 +197,18 @@ class NativePredictionHeads:
 def pack_rows(
     file: ModelFile, name: str, rows: npt.NDArray[np.int64], pool: _native.ThreadPool
 ) -> _native.Matrix:
-    """The ``rows`` of matrix ``name``, in that order, from the file once more."""
+    """The ``rows`` of matrix ``name``, in that order, from the file once more. Raises MemoryLimitError when there is no
+    room for a copy."""
     tensor = file.tensors[name]
     outputs, columns = tensor.shape
     chosen = np.ascontiguousarray(file.data(name).reshape(outputs, -1)[rows]).reshape(-1)
-    store = _native.Weights(_native.Weights.packed_size(tensor.type.name, len(rows), columns))
+    size, available = _native.Weights.packed_size(tensor.type.name, len(rows), columns), available_memory()
+    if size > available:
+        raise MemoryLimitError(
+            f"draft head: expected at most {available} bytes (what is available), found a need of {size} for "
+            f"{len(rows)} rows of {name}; a smaller spec_mtp_fr_vocab_size needs less"
+        )
+    store = _native.Weights(size)
     matrix = store.pack(tensor.type.name, len(rows), columns, chosen, pool)
     file.release(name)
     return matrix

@@ -83,7 +83,8 @@ def load_suite(name: str) -> Suite:
 
 
 def parse_suite(content: dict[str, Any]) -> Suite:
-    """The suite that a TOML file holds. KeyError, TypeError or AttributeError for another form, OptionError for doubles."""
+    """The suite that a TOML file holds. KeyError, TypeError or AttributeError for another form, OptionError for
+    doubles."""
     prompts = tuple(
         SuitePrompt(str(entry["id"]), str(entry["class"]), entry["text"].strip())
         for entry in content["prompts"]

@@ -38,9 +38,8 @@ class GuardedDrafter:
         self, drafter: Drafter | None, policy: WidthPolicy, vocabulary: int, strict: bool, deadline: float
     ) -> None:
         self.drafter = drafter
-        self._taps = (
-            drafter.taps if drafter is not None else ()
-        )  # asked for once, like everything of the caller's
+        # asked for once, like everything of the caller's
+        self._taps = drafter.taps if drafter is not None else ()
         self.policy = policy
         self.vocabulary = vocabulary
         self.strict = strict
@@ -60,6 +59,11 @@ class GuardedDrafter:
         return self.drafter is not None and len(self.faults) < FAULTS_ALLOWED
 
     @property
+    def drafting(self) -> bool:
+        """Whether there can still be a proposal: a guard of 0 ends that too."""
+        return self.active and self.bound != 0
+
+    @property
     def widest(self) -> int:
         """Rows a pass may need for proposals."""
         if self.drafter is None:
@@ -69,7 +73,7 @@ class GuardedDrafter:
     @property
     def taps(self) -> tuple[int, ...]:
         """The target's hidden states that the drafter reads."""
-        return self._taps if self.active else ()
+        return self._taps if self.drafting else ()
 
     @property
     def declined(self) -> dict[str, int]:

@@ -145,4 +145,5 @@ def check_memory(need: MemoryNeed, limits: PassLimits, available: int) -> None:
         f"memory: expected at most {available / MIB:.0f} MiB (what is available), found a need of "
         f"{need.total / MIB:.0f} MiB ({need.describe()}) for a context of {limits.context} positions and "
         f"{limits.sequences} sequences; a smaller ctx needs less"
+        f"{', and so do fewer states kept (spec_mtp_recurrent_snapshots)' if need.states else ''}"
     )

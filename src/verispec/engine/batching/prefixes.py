@@ -44,7 +44,7 @@ class Prefixes:
         request, path = job.request, job.prefix
         if self._cache is None or path is None or request is None:
             return
-        if job.prepared.options.resolution.strategy.keeps_entries and not request.drafter.active:
+        if job.prepared.options.resolution.strategy.keeps_entries and not request.drafter.drafting:
             job.prefix = None  # its drafter's entries end here
             return
         size, target = self._cache.block, request.target
