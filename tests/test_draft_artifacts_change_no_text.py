@@ -204,3 +204,15 @@ def test_a_misread_head_is_refused_before_it_drafts(
             answer(model, **artifacts.options(kind))
         assert refused.value.code == "misread-head"
         assert answer(model, spec_mode="off").tokens == off.tokens
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_loading_opens_the_artifact_that_requests_will_use(
+    kind: str, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    with load(artifacts.target, threads=1, options=artifacts.options(kind)) as model:
+        assert answer(model, **artifacts.options(kind)).faults == ()
+    others = write_artifacts(tmp_path, hybrid=True)
+    with pytest.raises(AdmissionError) as refused:
+        load(artifacts.target, threads=1, options=others.options(kind))
+    assert refused.value.code == "wrong-target"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from verispec.artifacts.draft_manifest import TargetBinding
+from verispec.artifacts.draft_manifest import KINDS, TargetBinding
 from verispec.artifacts.resolve import resolve_model
 from verispec.backends.contract import BackendAdapter
 from verispec.drafting.draft_text import DraftText
@@ -69,12 +70,22 @@ class DraftArtifacts:
             self._heads[path, kind] = DraftHead(head, taps)
         return self._heads[path, kind]
 
+    def open(self, name: str, strategies: Sequence[str]) -> None:
+        """Opens what ``name`` stands for as the one of ``strategies`` that it was admitted as."""
+        if DRAFT_MODEL in strategies:
+            self._model(name)
+        else:
+            self.head(name, next(strategy for strategy in strategies if strategy in KINDS))
+
     def text(self, name: str, sequence: int) -> DraftText:
         """The sequence of the draft model ``name`` that belongs to the target's ``sequence``."""
+        return self._model(name).text(sequence)
+
+    def _model(self, name: str) -> LoadedModel:
         path = resolve_model(name).path
         if path not in self._models:
             self._models[path] = self._load(path)
-        return self._models[path].text(sequence)
+        return self._models[path]
 
     def acceptance(self, name: str) -> float | None:
         """The figure in the manifest of an artifact that has been opened."""

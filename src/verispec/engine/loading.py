@@ -79,10 +79,12 @@ def _load_native(
     if snapshots is None and asked is not None and any(plan.model.recurrent):
         plan.file.close()
         plan = plan_model(path, ctx, sequences, int(RECURRENT_SNAPSHOTS.check(asked)))  # type: ignore[arg-type]
-    check_draft_artifact(RequestOptions.parse(options, planned_capabilities(plan)).resolution)
+    resolution = RequestOptions.parse(options, planned_capabilities(plan)).resolution
+    check_draft_artifact(resolution)
     backend = NativeBackend(plan, threads)
     tokenizer, template = _gguf_text(plan.file.metadata, path)
-    return Model(backend, tokenizer, template, {"target": plan.file.sha256()})
+    model = Model(backend, tokenizer, template, {"target": plan.file.sha256()})
+    return with_drafting(model, resolution)
 
 
 def _load_transformers(
@@ -91,7 +93,8 @@ def _load_transformers(
     from verispec.backends.transformers_plan import plan_transformers
 
     plan = plan_transformers(path, ctx, sequences)
-    check_draft_artifact(RequestOptions.parse(options, plan.capabilities).resolution)
+    resolution = RequestOptions.parse(options, plan.capabilities).resolution
+    check_draft_artifact(resolution)
     if path.is_file():
         with GgufFile.open(path) as file:
             tokenizer, template = _gguf_text(file.metadata, path)
@@ -99,7 +102,18 @@ def _load_transformers(
         tokenizer, template = read_published_files(path, plan.capabilities.vocabulary)
     from verispec.backends.transformers import TransformersBackend
 
-    return Model(TransformersBackend(plan, threads), tokenizer, template, {"target": plan.sha256()})
+    model = Model(TransformersBackend(plan, threads), tokenizer, template, {"target": plan.sha256()})
+    return with_drafting(model, resolution)
+
+
+def with_drafting(model: Model, resolution: Resolution) -> Model:
+    """The model with the artifact opened that requests of ``resolution`` draft with: the first need not wait for it."""
+    try:
+        model.open_artifact(resolution)
+    except BaseException:
+        model.close()
+        raise
+    return model
 
 
 def check_draft_artifact(resolution: Resolution) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from verispec.backends.contract import BackendAdapter, PredictionBlock, chain
 from verispec.backends.draft_block import DraftBlock
+from verispec.drafting.chained_strategies import JOIN
 from verispec.drafting.options import DRAFT_MAX, DRAFT_MIN, DRAFT_MODEL, DRAFT_POLICY, RECURRENT_SNAPSHOTS
 from verispec.drafting.resolution import Resolution, availability
 from verispec.engine.adaptive_width import AdaptiveWidth
@@ -196,6 +197,13 @@ class Model:
         if isinstance(part, PredictionBlock):
             return part.resume(sequence, length) is not None
         return not isinstance(part, DraftBlock) or part.resume(sequence, length)
+
+    def open_artifact(self, resolution: Resolution) -> None:
+        """Opens the draft artifact that ``resolution`` names, if it does; raises what is wrong with it."""
+        name = resolution.settings.get(DRAFT_MODEL.name)
+        if name is not None:
+            with self.lock:
+                self._draft_files.artifacts.open(str(name), resolution.strategy.name.split(JOIN))
 
     def assume_costs(self, passes: CostTable, draft_seconds: float = 0.0, block_seconds: float = 0.0) -> None:
         """Has adaptive draft widths go by these from now on instead of measuring: for costs known from elsewhere, or to
