@@ -15,6 +15,7 @@ from typing import Any
 from verispec.lab.identity.compare import same_value
 from verispec.lab.identity.environment import unread_variables
 from verispec.lab.identity.report import ServerReport
+from verispec.lab.secrets import is_secret, shown
 from verispec.lab.targets.profile import PASS_COUNTS, ActivationProbe
 from verispec.lab.targets.target import Knob, Target
 
@@ -35,7 +36,8 @@ class Activation:
         return self.state in (READ, WAIVED)
 
     def record(self) -> dict[str, Any]:
-        return asdict(self)
+        """As JSON; of a secret knob neither the value nor what came back."""
+        return {**asdict(self), "value": shown(self.knob, self.value)}
 
 
 def unread_environment(target: Target, files: Iterable[Path]) -> list[Activation]:
@@ -89,12 +91,13 @@ def _try(
     if probe.source is not None:
         name = knob.name.lstrip("-").replace("-", "_") if knob.place == "argument" else knob.name
         source = probe.source.filled(name, knob.value)
+        place = probe.source.filled(name, shown(knob.name, knob.value))
         found = report.value(source)
         wanted = knob.value if probe.equals is None else probe.equals
         if not same_value(wanted, found):
-            came = "nothing came back" if found is None else f"{found!r} came back"
-            return Activation(knob.name, knob.value, UNREAD, f"{source}: expected {wanted!r}, {came}")
-        proofs.append(f"{source} is {found!r}")
+            told, came = _told(knob, wanted), "nothing" if found is None else _told(knob, found)
+            return Activation(knob.name, knob.value, UNREAD, f"{place}: expected {told}, {came} came back")
+        proofs.append(f"{place} is {_told(knob, found)}")
     for counter in probe.counters:
         value = counts.get(counter) if counter in PASS_COUNTS else moved.get(counter)
         if not value:
@@ -103,3 +106,7 @@ def _try(
     if probe.differs:
         return Activation(knob.name, knob.value, WAIVED, "to be compared with a control without it")
     return Activation(knob.name, knob.value, READ, "; ".join(proofs))
+
+
+def _told(knob: Knob, value: Any) -> str:
+    return shown(knob.name, str(value)) if is_secret(knob.name) else repr(value)

@@ -9,6 +9,7 @@ from verispec.lab.candidates.build import Build
 from verispec.lab.candidates.candidate import Candidate
 from verispec.lab.candidates.clean_copy import TouchedFile
 from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.secrets import content_shown
 
 Record = dict[str, Any]
 
@@ -27,8 +28,8 @@ def archive(
         "intent": candidate.intent,
         "candidate_kind": candidate.kind,
         "fingerprint": candidate.fingerprint,
-        "control": dict(candidate.control),
-        "changed": dict(candidate.changed),
+        "control": content_shown(candidate.control),
+        "changed": content_shown(candidate.changed),
         "source": _source(candidate, builds),
         "builds": {name: one.record() for name, one in builds.items()},
         "build_logs": dict(logs),
@@ -93,6 +94,6 @@ def _source(candidate: Candidate, builds: Mapping[str, Build]) -> Record | None:
         "patch": source.patch,
         "patch_sha256": source.digest,
         "control": source.control,
-        "recipe": source.recipe.record(),
+        "recipe": content_shown(source.recipe.record()),
         "files": [] if patched is None else [one.record() for one in patched.files],
     }

@@ -17,6 +17,7 @@ from verispec.errors import VerispecError
 from verispec.lab.candidates.clean_copy import PatchError, TouchedFile, apply_patch, clean_copy
 from verispec.lab.candidates.source_patch import BuildRecipe, SourcePatch
 from verispec.lab.identity.digests import file_digest
+from verispec.lab.launch.server_log import log_end
 
 TAIL = 500
 """Characters of the log's end that a failure quotes."""
@@ -116,6 +117,6 @@ def _run(
 
 
 def _tail(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
+    lines = log_end(log).decode(errors="replace").strip().splitlines()
     printed = [line for line in lines if not line.startswith("$ ")]
     return printed[-1][-TAIL:] if printed else "nothing printed"

@@ -21,7 +21,9 @@ from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.run import run_experiment
 from verispec.lab.experiment.spec import Experiment
 from verispec.lab.lane.run import LaneRunner
+from verispec.lab.launch.server_log import kept_log
 from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.secrets import secret_values
 
 Record = dict[str, Any]
 
@@ -70,7 +72,8 @@ def _build(ledger: Ledger, candidate: Candidate, folder: Path, logs: dict[str, s
         with suppress(FileNotFoundError):  # it did not come to a build
             log = folder.with_name(f"{folder.name}.log")
             log.stat()
-            logs[folder.name] = ledger.add_log(log)
+            secrets = secret_values((), candidate.source.recipe.environment)
+            logs[folder.name] = ledger.add_log(kept_log(log, secrets))
 
 
 def _experiment(ledger: Ledger, candidate: Candidate, folder: Path, builds: dict[str, Build]) -> Experiment:

@@ -11,6 +11,7 @@ from verispec.lab.client.clocks import disagreement
 from verispec.lab.client.stream import Answer
 from verispec.lab.client.token_times import count_tokens
 from verispec.lab.faults import LaneFaultError
+from verispec.lab.secrets import content_shown
 from verispec.lab.targets.source import Source, look_up
 
 Row = dict[str, Any]
@@ -32,7 +33,7 @@ def raw_row(prompt: SuitePrompt, order: int, body: Mapping[str, Any], answer: An
         "class": prompt.category,
         "prompt_sha256": prompt.digest,
         "order": order,
-        "request": {name: value for name, value in body.items() if name != "messages"},
+        "request": content_shown({name: value for name, value in body.items() if name != "messages"}),
         "status": answer.status,
         "began": {"monotonic": answer.began.monotonic, "wall": answer.began.wall, "boot": answer.began.boot},
         "ended": {"monotonic": answer.ended.monotonic, "wall": answer.ended.wall, "boot": answer.ended.boot},

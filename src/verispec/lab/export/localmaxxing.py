@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.secrets import arguments_shown
 
 INTEGERS = ("contextLength", "batchSize", "promptTokens", "outputTokens")
 TEXTS = ("hfId", "engineName", "engineVersion", "backend", "quantization", "engineFlags")
@@ -66,7 +67,7 @@ def _measured(lane: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, 
     return {
         "engineName": lane["target"]["profile"],
         "engineVersion": identity.get("version"),
-        "engineFlags": " ".join(lane["target"]["arguments"]) or "none",
+        "engineFlags": " ".join(arguments_shown(lane["target"]["arguments"])) or "none",
         "batchSize": 1,
         "promptTokens": int(prompts[len(prompts) // 2]) if prompts else 0,
         "outputTokens": int(summary["tokens"]["median"]) if summary["tokens"] else 0,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.secrets import arguments_shown, shown
 
 Record = Mapping[str, Any]
 
@@ -67,8 +68,8 @@ def _verdict(arm: str, decision: Record) -> list[str]:
 
 
 def _arm(arm: str, target: Record) -> list[str]:
-    environment = " ".join(f"{name}={value}" for name, value in target["environment"].items())
-    arguments = " ".join(target["arguments"])
+    environment = " ".join(f"{name}={shown(name, value)}" for name, value in target["environment"].items())
+    arguments = " ".join(arguments_shown(target["arguments"]))
     return [arm, target["profile"], target["model"], f"`{arguments}`" if arguments else "", environment]
 
 

@@ -13,6 +13,7 @@ from verispec.errors import UnsupportedError
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.metrics.rates import row_metrics
 from verispec.lab.metrics.summary import SUMMARISED
+from verispec.lab.secrets import arguments_shown
 
 STATISTICS = ("median", "p10", "mean", "min", "max", "sd")
 PLACE = ("lane", "experiment", "stage", "arm", "block", "order", "device")
@@ -84,7 +85,7 @@ def _lane_line(lane: Mapping[str, Any]) -> Line:
         "engine": lane["target"]["profile"],
         "version": identity.get("version"),
         "model": lane["target"]["model"],
-        "arguments": " ".join(lane["target"]["arguments"]),
+        "arguments": " ".join(arguments_shown(lane["target"]["arguments"])),
         "suite": lane["suite_name"],
         "max_tokens": lane["max_tokens"],
         "began": lane["began"],

@@ -15,6 +15,7 @@ from verispec.lab.identity.packages import package_digests, package_folders
 from verispec.lab.identity.process import ObservedProcess, observe
 from verispec.lab.identity.report import ServerReport
 from verispec.lab.launch.server import ServerProcess
+from verispec.lab.secrets import arguments_shown
 from verispec.lab.targets.source import Source
 from verispec.lab.targets.target import Target
 
@@ -76,7 +77,7 @@ def _process_facts(target: Target, server: ServerProcess, process: ObservedProce
         "binary": binary,
         "libraries_sha256": binary["libraries_sha256"],
         "packages": package_digests(folders),
-        "arguments": [_portless(one, server.port) for one in process.arguments],
+        "arguments": [_portless(one, server.port) for one in arguments_shown(process.arguments)],
         "environment": {name: _portless(value, server.port) for name, value in variables.items()},
         "affinity": list(process.affinity),
         "process": {"pid": process.pid, "created": process.created, "listens": process.listens},

@@ -9,6 +9,7 @@ from typing import Any
 from verispec.lab.identity.collect import Identity
 from verispec.lab.identity.process import ObservedProcess, resolve_program
 from verispec.lab.launch.server import ServerProcess
+from verispec.lab.secrets import arguments_shown, shown
 from verispec.lab.targets.source import look_up
 from verispec.lab.targets.target import Target
 
@@ -75,8 +76,9 @@ def _programs(process: ObservedProcess) -> set[Path]:
 def _arguments(target: Target, server: ServerProcess, process: ObservedProcess) -> Iterator[str]:
     wanted = [*server.command[1:]]
     if not _runs_of(wanted, process.arguments):
-        missing = next((one for one in wanted if one not in process.arguments), " ".join(wanted))
-        yield f"arguments: expected {missing!r} as declared, found {' '.join(process.arguments)}"
+        said, found = arguments_shown(wanted), arguments_shown(process.arguments)
+        missing = next((one for one in said if one not in found), " ".join(said))
+        yield f"arguments: expected {missing!r} as declared, found {' '.join(found)}"
 
 
 def _runs_of(wanted: Sequence[str], found: Sequence[str]) -> bool:
@@ -88,7 +90,8 @@ def _environment(server: ServerProcess, process: ObservedProcess) -> Iterator[st
     for name, value in sorted(server.variables.items()):
         found = process.environment.get(name)
         if found != value:
-            yield f"environment: expected {name}={value}, found {found!r}"
+            told = None if found is None else shown(name, found)
+            yield f"environment: expected {name}={shown(name, value)}, found {told!r}"
 
 
 def _processors(target: Target, server: ServerProcess, process: ObservedProcess) -> Iterator[str]:
@@ -111,7 +114,11 @@ def _claims(target: Target, identity: Identity) -> Iterator[str]:
     for path, value in declared.options.items():
         found = look_up(identity.get("options"), path)
         if not same_value(value, found):
-            yield f"options: expected {path} = {value!r}, found {found!r}"
+            yield f"options: expected {path} = {_told(path, value)}, found {_told(path, found)}"
+
+
+def _told(path: str, value: Any) -> str:
+    return repr(shown(path, value) if isinstance(value, str) else value)
 
 
 def _same_model(declared: str, reported: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import re
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from verispec.lab.home import VARIABLE
 from verispec.lab.launch.server import LANE_VARIABLE
+from verispec.lab.secrets import shown
 
 MATTERING = re.compile(
     r"^(VERISPEC|GGML|LLAMA|VLLM|SGL|SGLANG|OLLAMA|TORCH|PYTORCH|TRITON|XLA|HF|TRANSFORMERS|TOKENIZERS|RAY|CUDA|CUBLAS"
@@ -18,7 +18,6 @@ MATTERING = re.compile(
 )
 """Names of engines, libraries and drivers whose variables change what runs or how fast."""
 ALSO = frozenset({"PATH", "TZ", "LANG", "LC_ALL"})
-SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 NAME_BYTES = re.compile(rb"[A-Za-z0-9_]")
 CODE_ENDINGS = (".py", ".so", ".pyd")
 
@@ -27,7 +26,7 @@ def recorded_variables(environment: Mapping[str, str], declared: Iterable[str]) 
     """Every variable that was declared or could matter; of what looks like a secret its digest."""
     names = set(declared) | {name for name in environment if MATTERING.match(name) or name in ALSO}
     return {
-        name: _shown(name, environment[name])
+        name: shown(name, environment[name])
         for name in sorted(names - {VARIABLE, LANE_VARIABLE})
         if name in environment
     }
@@ -70,7 +69,3 @@ def _stands_alone(content: mmap.mmap, text: bytes) -> bool:
             return True
         at = content.find(text, at + 1)
     return False
-
-
-def _shown(name: str, value: str) -> str:
-    return f"sha256:{hashlib.sha256(value.encode()).hexdigest()}" if SECRET.search(name) else value

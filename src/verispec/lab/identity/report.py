@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from verispec.lab.client.fetch import fetch
+from verispec.lab.launch.server_log import kept_log
 from verispec.lab.targets.profile import Profile
 from verispec.lab.targets.source import Source, look_up
 
@@ -53,7 +54,7 @@ class ServerReport:
 
     def _in_log(self, pattern: str) -> str | None:
         """The first group where ``pattern`` matches for the last time; the whole match without a group."""
-        text = self._log.read_text(errors="replace") if self._log and self._log.exists() else ""
+        text = kept_log(self._log).decode(errors="replace") if self._log else ""
         found = None
         for found in re.finditer(pattern, text):  # noqa: B007
             pass

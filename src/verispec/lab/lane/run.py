@@ -20,6 +20,7 @@ from verispec.lab.lane.derived import derived
 from verispec.lab.lane.questions import ask_canaries, ask_prompts, served_model, wake
 from verispec.lab.lane.request import LaneRequest
 from verispec.lab.launch.server import ServerProcess
+from verispec.lab.launch.server_log import kept_log
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.ledger.objects import DiskFullError
 from verispec.lab.metrics.summary import pass_totals
@@ -171,4 +172,4 @@ class LaneRun:
         return server.exit_status() is not None
 
     def _keep_log(self, log: Path) -> None:
-        self._seen["log"] = self._ledger.add_log(log)
+        self._seen["log"] = self._ledger.add_log(kept_log(log, self._request.target.secrets()))

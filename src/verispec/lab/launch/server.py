@@ -18,6 +18,8 @@ import psutil
 from verispec.lab.client.fetch import fetch
 from verispec.lab.faults import LaneFaultError
 from verispec.lab.launch import become
+from verispec.lab.launch.server_log import log_end
+from verispec.lab.secrets import without
 from verispec.lab.targets.target import Target
 
 LANE_VARIABLE = "VERISPEC_LANE"
@@ -77,7 +79,8 @@ class ServerProcess:
 
     def log_tail(self) -> str:
         """The last line of the log."""
-        lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
+        content = without(log_end(self.log), self.target.secrets())
+        lines = content.decode(errors="replace").strip().splitlines()
         return lines[-1][-TAIL:] if lines else "nothing printed"
 
     def processes(self) -> list[psutil.Process]:

@@ -47,9 +47,9 @@ class Ledger:
             with self._writing(fcntl.LOCK_SH):
                 return self._put(record)
 
-    def add_log(self, path: Path) -> str:
-        """Keeps a server's log and gives its digest."""
-        return self.logs.put_bytes(path.read_bytes() if path.exists() else b"", ".log")
+    def add_log(self, content: bytes) -> str:
+        """Keeps a log and gives its digest."""
+        return self.logs.put_bytes(content, ".log")
 
     def get(self, digest: str) -> Record:
         record: Record = self.objects.get(digest)

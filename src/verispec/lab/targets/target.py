@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from verispec.lab.secrets import content_shown, secret_values
 from verispec.lab.targets.profile import ActivationProbe, Profile
 
 
@@ -87,14 +88,19 @@ class Target:
         """How ``knob`` proves that something reads it: the target's own probes come before the profile's."""
         return next((one for one in self.profile.activation if one.is_for(knob.name, knob.value)), None)
 
+    def secrets(self) -> list[str]:
+        """What must not be written down, also where a server prints it."""
+        return secret_values(self.arguments, self.environment)
+
     def record(self) -> dict[str, Any]:
-        """All of it as JSON, for the ledger."""
+        """All of it as JSON, for the ledger; of secrets a digest."""
         content = asdict(self)
         profile = json.dumps(content["profile"], sort_keys=True, default=str)
         content["profile"] = self.profile.engine
         content["profile_sha256"] = hashlib.sha256(profile.encode()).hexdigest()
         content["command"] = self.command("HOST", 0)
-        return content
+        told: dict[str, Any] = content_shown(content)
+        return told
 
 
 def _flags(arguments: Sequence[str]) -> Iterator[Knob]:
