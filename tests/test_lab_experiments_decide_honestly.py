@@ -11,9 +11,12 @@ import pytest
 from lab_experiments import run, small_experiment
 from lab_lanes import small_suite, small_target
 from lab_simulated import simulate
+from verispec.cli.lab.outlook_text import print_outlook
 from verispec.errors import OptionError
+from verispec.lab.experiment.bank import own_bank
 from verispec.lab.experiment.spec import CONTROL, parse_experiment
 from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.planning import plan_experiment
 from verispec.lab.questions import ask
 from verispec.lab.verification import verify
 
@@ -118,16 +121,51 @@ def test_lanes_that_fail_the_gate_are_no_evidence(tmp_path: Path, monkeypatch: p
     assert len(lanes.requests) == 2 + 4  # given up after the second invalid lane
 
 
-def test_past_controls_are_the_noise_bank_of_the_next(
+def test_the_bank_plans_and_does_not_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A quiet past, then lanes that vary 40 times as much: an experiment is decided as if there were no past."""
+    speeds = {CONTROL: 100.0, "same": 100.0}
+    experiment = small_experiment({"same": ()}, stages={"screen": 4, "confirmation": 4, "repeat": 0})
+    quiet = replace(experiment, stages=replace(experiment.stages, screen=0))
+    simulate(monkeypatch, speeds, noise=0.0005)
+    run(tmp_path / "past", quiet)
+    ledger = Ledger(tmp_path / "past")
+    bank = own_bank(ledger, experiment, experiment.stages.confirmation_cap)
+    assert bank.noise.degrees > 0
+    assert bank.noise.deviation < 0.002
+    verdicts = []
+    for folder in ("past", "none"):
+        simulate(monkeypatch, speeds, noise=0.02)
+        run(tmp_path / folder, experiment)
+        last = [one for _, one in Ledger(tmp_path / folder).records("decision")][-2:]
+        assert {one["plan"]["noise"]["degrees"] for one in last} == {0}
+        verdicts.append([one["decision"] for one in last])
+    assert verdicts[0] == verdicts[1]
+    assert {one["verdict"] for one in verdicts[0]} == {"cannot tell"}
+    print_outlook(ledger, experiment)
+    said = capsys.readouterr().out
+    assert "past controls of this ledger" in said
+    own = own_bank(ledger, experiment, experiment.stages.confirmation_cap)
+    (row,) = plan_experiment(own, experiment.plan, [4], [])["detectable"]
+    assert row["noise_unknown_percent"] > 1.2 * row["bank_noise_percent"]
+    assert f"from {row['noise_unknown_percent']:.1f}% on" in said
+
+
+def test_the_bank_reads_the_newest_controls_however_many_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    simulate(monkeypatch, {CONTROL: 100.0, "same": 100.0}, noise=0.02)
-    experiment = small_experiment({"same": ()}, stages={"screen": 4, "confirmation": 0})
-    run(tmp_path, experiment)
-    run(tmp_path, experiment)
-    first, second = (one["plan"]["noise"] for _, one in Ledger(tmp_path).records("decision"))
-    assert first["degrees"] == 0
-    assert second["degrees"] == 3
+    experiment = small_experiment({"same": ()}, stages={"screen": 0, "confirmation": 4, "repeat": 0})
+    for noise in (0.2, 0.001):
+        simulate(monkeypatch, {CONTROL: 100.0, "same": 50.0}, noise=noise)
+        run(tmp_path, experiment)
+    cap = experiment.stages.confirmation_cap
+    newest = own_bank(Ledger(tmp_path), experiment, cap)
+    monkeypatch.setattr("verispec.lab.experiment.bank.MOST_CONTROLS", len(newest.batches[0]))
+    limited = own_bank(Ledger(tmp_path), experiment, cap)
+    assert len(newest.batches) == 2
+    assert limited.batches == newest.batches[:1]
+    assert limited.noise.deviation < 0.01 < newest.noise.deviation
 
 
 def test_what_was_tried_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,13 +27,14 @@ def print_outlook(ledger: Ledger, experiment: Experiment) -> None:
 
 
 def _print_detectable(ledger: Ledger, experiment: Experiment, lanes: int) -> None:
+    """Past controls say how much a lane varies; what is found, its own lanes judge, as they will."""
     bank = own_bank(ledger, experiment, experiment.stages.confirmation_cap)
     own = bank.noise.degrees > 0
     if not own:
         bank = read_bank(PUBLISHED, "512", "median")
     outlook = plan_experiment(bank, experiment.plan, [lanes], EFFECTS)
     (row,) = outlook["detectable"]
-    found = row["bank_noise_percent" if own else "noise_unknown_percent"]
+    found = row["noise_unknown_percent"]
     said = "no effect" if found is None else f"effects from {found:.1f}% on"
     source = "past controls of this ledger" if own else "a published log, for want of controls of one's own"
     typer.echo(
@@ -41,7 +42,9 @@ def _print_detectable(ledger: Ledger, experiment: Experiment, lanes: int) -> Non
         f"{outlook['lane_deviation_percent']:.2f}%: {source}"
     )
     needed = outlook["needed"]
-    key = "bank_noise_lanes" if own else "noise_unknown_lanes"
     typer.echo(
-        "; ".join(f"{one['effect_percent']:g}% needs {one[key] or 'too many'} lanes an arm" for one in needed)
+        "; ".join(
+            f"{one['effect_percent']:g}% needs {one['noise_unknown_lanes'] or 'too many'} lanes an arm"
+            for one in needed
+        )
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from verispec.lab.decision import Decision, DecisionPlan, PromotionEvidence, Verdict, decide, promote
 from verispec.lab.decision.decide import invalid
-from verispec.lab.experiment.bank import own_bank, plan_with_bank
 from verispec.lab.experiment.decisions import DecisionInput, decision_record, promotion_evidence
 from verispec.lab.experiment.measured import MeasuredLane, StageLanes
 from verispec.lab.experiment.observer import Observer
@@ -54,7 +54,6 @@ class ExperimentRun:
         self._observer = observer
         self._number = uuid.uuid4().hex[:10]
         self._runner = StageRunner(ledger, experiment, self._number, observer, run_one_lane)
-        self._banks = {cap: own_bank(ledger, experiment, cap) for cap in self._caps()}
         self._verdicts: dict[str, Decision] = {}
         self._decisions: list[str] = []
         self._selected_on = set(selected_on)
@@ -152,7 +151,7 @@ class ExperimentRun:
                 reference,
                 frozenset(self._selected_on),
             )
-            self._promote(arm, confirmed, evidence, self._plan(stages.confirmation_cap, judged))
+            self._promote(arm, confirmed, evidence, self._plan(judged))
 
     def _promote(
         self, arm: str, confirmed: StageLanes, evidence: PromotionEvidence, plan: DecisionPlan
@@ -165,7 +164,7 @@ class ExperimentRun:
         self, stage: str, going: Sequence[str], rounds: int, cap: int
     ) -> tuple[StageLanes, dict[str, Decision]]:
         """The lanes of a stage and what they say of each candidate. A repeat runs all its rounds, whatever they say."""
-        plan = self._plan(cap, len(going))
+        plan = self._plan(len(going))
 
         def enough(lanes: StageLanes) -> bool:
             decisions = self._judge(going, lanes, plan)
@@ -225,8 +224,6 @@ class ExperimentRun:
             self._verdicts[arm] = decision
         self._observer.settled(stage, arm, decision)
 
-    def _plan(self, cap: int, searched: int) -> DecisionPlan:
-        return plan_with_bank(self._experiment.plan, self._banks[cap], searched)
-
-    def _caps(self) -> set[int]:
-        return {self._experiment.stages.screen_cap, self._experiment.stages.confirmation_cap}
+    def _plan(self, searched: int) -> DecisionPlan:
+        """For ``searched`` candidates, judged by the noise of their own lanes: past controls only plan."""
+        return replace(self._experiment.plan, searched=searched)

@@ -37,19 +37,21 @@ def power_of(decision: Record, stages: Record, devices: int) -> Power | None:
     if stage not in ("screen", "confirmation") or not lanes:
         return None
     plan = plan_of(decision["plan"])
-    noise = plan.noise
-    return _power(lanes, plan.margin, plan.alpha, plan.searched, noise.squares, noise.degrees)
+    deviation = decision["decision"]["lane_deviation_percent"]
+    return _power(lanes, plan.margin, plan.alpha, plan.searched, plan.noise, deviation or None)
 
 
 @lru_cache(maxsize=256)
-def _power(lanes: int, margin: float, alpha: float, searched: int, squares: float, degrees: int) -> Power:
-    noise = LaneNoise(squares, degrees)
+def _power(
+    lanes: int, margin: float, alpha: float, searched: int, noise: LaneNoise, deviation_percent: float | None
+) -> Power:
+    """``deviation_percent`` is what the lanes of the decision varied by, None where they could not show it."""
     plan = DecisionPlan(margin=margin, alpha=alpha, searched=searched, noise=noise)
-    if degrees:
-        deviation, source = noise.deviation, f"{degrees} degrees of freedom of past controls in this ledger"
+    if deviation_percent is not None:
+        deviation, source = deviation_percent / 100, "as these lanes did"
     else:
         deviation = read_bank(PUBLISHED, "512", "median").noise.deviation
-        source = "a published log, for want of past controls of one's own"
+        source = "as those of a published log did: too few ran to show it here"
     smallest = smallest_detectable(deviation, lanes, plan)
     return Power(
         lanes=lanes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from verispec.lab.experiment.bank import own_bank, plan_with_bank
+from verispec.lab.experiment.bank import own_bank
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.noise_bank import PUBLISHED, NoiseBank, read_bank
 from verispec.lab.search.run import unfinished
@@ -16,6 +16,7 @@ from verispec.lab.simulation.sequential_power import smallest_detectable
 def search_outlook(ledger: Ledger, search: Search) -> dict[str, Any]:
     """Configurations, rungs with their lanes, and effects that are found 4 times of 5.
 
+    Past controls say how much a lane varies; the search itself will decide by its own lanes alone.
     ``gap_percent`` of a rung is the difference between two configurations that gives the slower one up by its end.
     ``lanes_at_most`` is when nobody is behind, ``lanes_if_halved`` when half of them are in each rung.
     """
@@ -23,8 +24,6 @@ def search_outlook(ledger: Ledger, search: Search) -> dict[str, Any]:
     bank, own = _bank(ledger, search)
     deviation = bank.noise.deviation
     plan = experiment.plan
-    if own:
-        plan = plan_with_bank(plan, bank, 1)
     giving_up = search.giving_up(plan)
     devices = len(experiment.devices)
     rungs: list[dict[str, Any]] = []

@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from verispec.lab.decision import Decision, DecisionPlan
+from verispec.lab.decision import Decision
 from verispec.lab.decision.decide import invalid
-from verispec.lab.experiment.bank import own_bank, plan_with_bank
 from verispec.lab.experiment.decisions import DecisionInput, decision_record
 from verispec.lab.experiment.measured import MeasuredLane, StageLanes
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.run import run_experiment
 from verispec.lab.experiment.smoke import second_controls, shown_by_difference, smoke_suite, smoke_verdict
-from verispec.lab.experiment.spec import CONTROL, plan_of, plan_record
+from verispec.lab.experiment.spec import CONTROL
 from verispec.lab.experiment.stage import StageRunner
 from verispec.lab.lane.run import LaneRunner
 from verispec.lab.ledger.ledger import Ledger
@@ -56,20 +55,16 @@ def unfinished(ledger: Ledger, search: Search) -> Record | None:
 
 
 def _begin(ledger: Ledger, search: Search) -> Record:
-    """The plan, with the bank's noise as it is now: what is learned on the way must not move the search."""
-    experiment = search.experiment
-    bank = own_bank(ledger, experiment, experiment.stages.screen_cap)
-    plan = plan_with_bank(experiment.plan, bank, len(experiment.candidates))
+    """The search and the experiment that its rungs are, in the ledger."""
     facts = {"experiment": uuid.uuid4().hex[:10], "began": time.time()}
     begun = {
         "kind": "search-begun",
         **facts,
         "fingerprint": search.fingerprint,
         "name": search.name,
-        "search_plan": plan_record(plan),
     }
     ledger.add(begun)
-    ledger.add({"kind": "experiment-begun", **experiment.record(), **facts})
+    ledger.add({"kind": "experiment-begun", **search.experiment.record(), **facts})
     return begun
 
 
@@ -102,7 +97,7 @@ class SearchRun:
         self._experiment = search.experiment
         self._begun = begun
         self._number = str(begun["experiment"])
-        self._plan: DecisionPlan = plan_of(begun["search_plan"])
+        self._plan = replace(self._experiment.plan, searched=len(self._experiment.candidates))
         self._observer = observer
         self._run_one_lane = run_one_lane
         self._recalled = RecalledLanes(ledger, self._number, run_one_lane)
