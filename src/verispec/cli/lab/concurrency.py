@@ -27,15 +27,16 @@ def command(
     """Ask one fresh server a width. Exit status 1 when an answer fails, or company changes what is written."""
     from verispec.lab.quality.company import measure_company
     from verispec.lab.suites.prompts import load_prompts
+    from verispec.lab.targets.devices import check_device
     from verispec.lab.targets.loading import load_target
 
     numbers = parse_numbers("--widths", widths, int)
     if min(numbers) < 1:
         raise OptionError(f"--widths: expected numbers of at least 1, found {widths!r}")
     ledger = open_ledger(lab)
-    record = measure_company(
-        ledger, load_target(target), device, load_prompts(suite, ledger.home), cap, numbers
-    )
+    loaded = load_target(target)
+    check_device(device, [loaded], "--device")
+    record = measure_company(ledger, loaded, device, load_prompts(suite, ledger.home), cap, numbers)
     if as_json:
         print_json(record)
     else:

@@ -27,9 +27,12 @@ def command(
     from verispec.lab.lane.run import run_lane
     from verispec.lab.suites.canaries import load_canaries
     from verispec.lab.suites.prompts import load_prompts
+    from verispec.lab.targets.devices import check_device
     from verispec.lab.targets.loading import load_target
 
     ledger = open_ledger(lab)
+    loaded = load_target(target)
+    check_device(device, [loaded], "--device")
     request = LaneRequest(
         experiment="smoke",
         stage="smoke",
@@ -37,7 +40,7 @@ def command(
         block=f"1/{device}",
         order=0,
         device=device,
-        target=load_target(target),
+        target=loaded,
         suite=smoke_suite(load_prompts(suite, ledger.home), prompts),
         cap=cap,
         canaries=load_canaries(canaries, ledger.home),

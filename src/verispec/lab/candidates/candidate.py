@@ -12,6 +12,7 @@ from verispec.errors import OptionError
 from verispec.lab.candidates.source_patch import SWITCH, SourcePatch, parse_source_patch
 from verispec.lab.experiment.spec import Experiment, parse_experiment, read_experiment
 from verispec.lab.ledger.objects import canonical_json
+from verispec.lab.settings import as_text_table, as_texts, table
 
 CONFIGURATION, ARTIFACT, PATCH = "configuration", "artifact", "patch"
 ARTIFACTS = ("model", "draft", "template", "binary")
@@ -74,15 +75,15 @@ def parse_candidate(content: Mapping[str, Any], folder: Path, where: str) -> Can
         raise OptionError(f"{where}: intent: expected a sentence that says why it might help, found none")
     source = None
     if "source" in content:
-        source = parse_source_patch(content["source"], folder, f"{where}: source")
-    shared, control = content.get("target", {}), content.get("control", {})
+        source = parse_source_patch(table(content, "source", where), folder, f"{where}: source")
+    shared, control = table(content, "target", where), table(content, "control", where)
     control = {**shared, **control}
-    change = content.get("candidate", {})
-    switch = content.get("switch", {})
+    change = table(content, "candidate", where)
+    switch = table(content, "switch", where)
     _check(source, change, switch, where)
     changed = {**(control if source or switch else shared), **change}
     changed |= _switched(changed, switch)
-    reference = content.get("reference")
+    reference = table(content, "reference", where) if "reference" in content else None
     return Candidate(
         name=str(content["name"]),
         intent=str(content["intent"]),
@@ -116,9 +117,11 @@ def _switched(target: Mapping[str, Any], switch: Mapping[str, Any]) -> dict[str,
     """Arguments and environment of a target with what a switch adds to them."""
     added: dict[str, Any] = {}
     if switch.get("arguments"):
-        added["arguments"] = [*target.get("arguments", ()), *switch["arguments"]]
+        turned = as_texts(switch["arguments"], "switch: arguments")
+        added["arguments"] = [*as_texts(target.get("arguments", ()), "arguments"), *turned]
     if switch.get("environment"):
-        added["environment"] = {**target.get("environment", {}), **switch["environment"]}
+        turned_on = as_text_table(switch["environment"], "switch: environment")
+        added["environment"] = {**as_text_table(target.get("environment", {}), "environment"), **turned_on}
     return added
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from verispec.errors import OptionError
+from verispec.lab.settings import as_text_table, checked, table
 
 SWITCH, UNPATCHED = "switch", "unpatched"
 FIELDS = ("repository", "base", "patch", "control", "build")
@@ -59,6 +60,7 @@ def parse_source_patch(content: Mapping[str, Any], folder: Path, where: str) -> 
     """The ``[source]`` table of a candidate's file; paths are relative to ``folder``. OptionError when malformed."""
     _known(content, FIELDS, where)
     for name in ("repository", "base", "patch"):
+        checked(content.get(name, ""), str, f"{where}: {name}")
         if not content.get(name):
             raise OptionError(f"{where}: {name}: expected one, found none")
     control = content.get("control", SWITCH)
@@ -72,17 +74,18 @@ def parse_source_patch(content: Mapping[str, Any], folder: Path, where: str) -> 
         base=str(content["base"]),
         patch=patch.read_text(encoding="utf-8", errors="surrogateescape"),
         control=control,
-        recipe=_recipe(content.get("build", {}), f"{where}: build"),
+        recipe=_recipe(table(content, "build", where), f"{where}: build"),
     )
 
 
 def _recipe(content: Mapping[str, Any], where: str) -> BuildRecipe:
     _known(content, BUILD_FIELDS, where)
+    commands = checked(content.get("commands", ()), tuple[str | tuple[str, ...], ...], f"{where}: commands")
     return BuildRecipe(
-        commands=tuple(_command(one, where) for one in content.get("commands", ())),
-        products=tuple(str(one) for one in content.get("products", ())),
-        environment={name: str(value) for name, value in content.get("environment", {}).items()},
-        seconds=float(content.get("seconds", 3600.0)),
+        commands=tuple(_command(one, where) for one in commands),
+        products=tuple(checked(content.get("products", ()), tuple[str, ...], f"{where}: products")),
+        environment=as_text_table(content.get("environment", {}), f"{where}: environment"),
+        seconds=checked(content.get("seconds", 3600.0), float, f"{where}: seconds"),
     )
 
 

@@ -14,14 +14,19 @@ from verispec.errors import OptionError
 from verispec.lab.decision import DecisionPlan
 from verispec.lab.metrics.lane_values import HEADLINE
 from verispec.lab.metrics.rates import RATES
+from verispec.lab.settings import build, checked, table, tables
 from verispec.lab.statistics.evidence import LaneNoise
 from verispec.lab.suites.canaries import CanarySuite, load_canaries
 from verispec.lab.suites.prompts import load_prompts
+from verispec.lab.targets.devices import check_devices
 from verispec.lab.targets.loading import parse_target
 from verispec.lab.targets.target import Target
 
 CONTROL = "control"
 ARMS = ("target", "control", "candidate", "reference")
+TEXTS = ("name", "intent", "notes", "metric", "suite", "canaries")
+DECISION = ("margin", "tail_margin", "alpha")
+"""What a file may say about the decision; how many were searched and what is known of the noise are found out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +47,14 @@ class Stages:
     invalid_lanes: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("screen", "confirmation", "repeat"):
-            if getattr(self, name) < 0:
-                raise OptionError(f"stages: {name}: expected rounds, found {getattr(self, name)}")
-        if not self.screen_cap >= 1 or not self.confirmation_cap >= 1 or self.kept < 1:
-            raise OptionError("stages: expected caps and kept of at least 1, found less")
+        for least, names in (
+            (0, ("screen", "confirmation", "repeat", "invalid_lanes")),
+            (1, ("smoke_prompts", "screen_cap", "confirmation_cap", "kept")),
+        ):
+            for name in names:
+                if getattr(self, name) < least:
+                    found = getattr(self, name)
+                    raise OptionError(f"stages: {name}: expected at least {least}, found {found}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,8 @@ class Experiment:
             raise OptionError(f"experiment {self.name}: expected a control and at least one candidate")
         if self.metric not in RATES:
             raise OptionError(f"metric: expected one of {', '.join(RATES)}, found {self.metric!r}")
+        reference = [] if self.reference is None else [self.reference]
+        check_devices(self.devices, [*self.arms.values(), *reference], f"experiment {self.name}: devices")
 
     @property
     def candidates(self) -> list[str]:
@@ -120,7 +130,7 @@ def read_experiment(path: Path) -> dict[str, Any]:
     """The content of an experiment's file, for ``parse_experiment``; its name is the file's if it has none."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise OptionError(f"{path}: expected TOML, found {error}") from error
     return {"name": path.stem, **content}
 
@@ -129,40 +139,31 @@ def parse_experiment(content: Mapping[str, Any], where: str, home: Path | None =
     """An experiment from a file's content: ``[target]`` is what all arms share, ``[control]`` and each
     ``[[candidate]]`` are what they add; lists and tables of an arm stand in place of the shared ones."""
     values = {name: value for name, value in content.items() if name not in ARMS}
-    shared = content.get("target", {})
-    arms = {
-        CONTROL: parse_target({"name": CONTROL, **shared, **content.get(CONTROL, {})}, f"{where}: control")
-    }
-    for index, table in enumerate(content.get("candidate", ()), 1):
-        target = parse_target(
-            {"name": f"candidate-{index}", **shared, **table}, f"{where}: candidate {index}"
-        )
+    shared = table(content, "target", where)
+    own = table(content, CONTROL, where)
+    arms = {CONTROL: parse_target({"name": CONTROL, **shared, **own}, f"{where}: control")}
+    for index, own in enumerate(tables(content, "candidate", where), 1):
+        target = parse_target({"name": f"candidate-{index}", **shared, **own}, f"{where}: candidate {index}")
         if target.name in arms or target.name == CONTROL:
             raise OptionError(f"{where}: expected each arm's name once, found {target.name!r} twice")
         arms[target.name] = target
-    reference = content.get("reference")
-    suite, canaries = values.pop("suite", "realistic-12"), values.pop("canaries", "canaries")
-    stages, decision = values.pop("stages", {}), values.pop("decision", {})
-    known = {one.name for one in dataclasses.fields(Experiment)} - {"arms", "plan", "reference"}
-    unknown = sorted(set(values) - known)
+    reference = table(content, "reference", where) if "reference" in content else None
+    stages, decision = table(values, "stages", where), table(values, "decision", where)
+    devices = values.get("devices", ("cpu",))
+    unknown = sorted(set(values) - {*TEXTS, "devices", "stages", "decision"})
     if unknown:
-        raise OptionError(f"{where}: expected only {', '.join(sorted(known))}, found {unknown[0]!r}")
+        known = sorted({*TEXTS, *ARMS, "devices", "stages", "decision"})
+        raise OptionError(f"{where}: expected only {', '.join(known)}, found {unknown[0]!r}")
+    texts = {name: checked(values[name], str, f"{where}: {name}") for name in TEXTS if name in values}
+    suite, canaries = texts.pop("suite", "realistic-12"), texts.pop("canaries", "canaries")
     return Experiment(
         arms=arms,
         suite=load_prompts(suite, home),
         canaries=load_canaries(canaries, home),
-        stages=_settings(Stages, stages, f"{where}: stages"),
-        plan=_settings(DecisionPlan, decision, f"{where}: decision"),
+        stages=build(Stages, stages, f"{where}: stages"),
+        plan=build(DecisionPlan, decision, f"{where}: decision", DECISION),
         reference=None
         if reference is None
         else parse_target({"name": "reference", **shared, **reference}, f"{where}: reference"),
-        **{**values, "devices": tuple(values.get("devices", ("cpu",)))},
+        **{**texts, "devices": tuple(checked(devices, tuple[str, ...], f"{where}: devices"))},
     )
-
-
-def _settings(kind: Any, values: Mapping[str, Any], where: str) -> Any:
-    try:
-        return kind(**values)
-    except TypeError as error:
-        names = ", ".join(one.name for one in dataclasses.fields(kind))
-        raise OptionError(f"{where}: expected only {names}, found {sorted(values)}: {error}") from error

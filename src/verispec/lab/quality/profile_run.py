@@ -28,8 +28,10 @@ from verispec.lab.quality.figures import (
 )
 from verispec.lab.quality.phases import phase_profile
 from verispec.lab.quality.slow_tail import audit_tail
+from verispec.lab.settings import checked
 from verispec.lab.suites.canaries import CanarySuite, load_canaries
 from verispec.lab.suites.prompts import load_prompts
+from verispec.lab.targets.devices import check_device
 from verispec.lab.targets.loading import parse_target
 from verispec.lab.targets.target import Target
 
@@ -65,18 +67,26 @@ def load_profile_runs(path: Path, home: Path | None = None) -> list[ProfileRun]:
 
 
 def _run(content: Mapping[str, Any], profile: str, where: str, home: Path | None) -> ProfileRun:
-    table = content[profile]
+    table = checked(content[profile], Mapping[str, Any], f"{where}: {profile}")
+    checked(content.get("target", {}), Mapping[str, Any], f"{where}: target")
+    for name, kind in (("lanes", int), ("cap", int), ("suite", str)):
+        checked(table.get(name, kind()), kind, f"{where}: {profile}: {name}")
+    for name in ("device", "canaries", "name"):
+        checked(content.get(name, ""), str, f"{where}: {name}")
     changes = {name: value for name, value in table.items() if name not in OWN}
     target = {"name": content["name"], **content.get("target", {}), **changes}
     lanes, cap = int(table.get("lanes", 1)), int(table.get("cap", 512))
     if lanes < 1 or cap < 1:
         raise OptionError(f"{where}: {profile}: expected lanes and cap of at least 1")
+    parsed = parse_target(target, f"{where}: {profile}")
+    device = content.get("device", "cpu")
+    check_device(device, [parsed], f"{where}: device")
     return ProfileRun(
         profile=profile,
-        target=parse_target(target, f"{where}: {profile}"),
+        target=parsed,
         suite=load_prompts(table.get("suite", SUITES[profile]), home),
         canaries=load_canaries(content.get("canaries", "canaries"), home),
-        device=str(content.get("device", "cpu")),
+        device=device,
         cap=cap,
         lanes=lanes,
     )

@@ -14,6 +14,7 @@ from verispec.lab.decision import DecisionPlan
 from verispec.lab.experiment.spec import CONTROL, Experiment, parse_experiment, read_experiment
 from verispec.lab.ledger.objects import canonical_json
 from verispec.lab.search.space import parse_space
+from verispec.lab.settings import build, table, tables
 
 OWN = ("knob", "search", "target", "control", "candidate", "reference")
 
@@ -37,9 +38,9 @@ class Halving:
     lanes: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("candidates", "first", "growth", "rungs"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"search: {name}: expected at least 1, found {getattr(self, name)}")
+        for name, least in (("candidates", 1), ("first", 1), ("growth", 1), ("rungs", 1), ("lanes", 0)):
+            if getattr(self, name) < least:
+                raise OptionError(f"search: {name}: expected at least {least}, found {getattr(self, name)}")
         if not 0 < self.risk < 0.5:
             raise OptionError(f"search: risk: expected a chance between 0 and 0.5, found {self.risk!r}")
 
@@ -84,26 +85,23 @@ def parse_search(content: Mapping[str, Any], where: str, home: Path | None = Non
     """From a file's content: an experiment's, with ``[[knob]]`` and ``[search]`` in place of candidates."""
     if "candidate" in content:
         raise OptionError(f"{where}: expected [[knob]] tables, found [[candidate]], which `lab run` reads")
-    space = parse_space(content.get("knob", ()), where)
-    halving = _halving(content.get("search", {}), f"{where}: search")
+    space = parse_space(tables(content, "knob", where), where)
+    halving = _halving(table(content, "search", where), f"{where}: search")
     settings = {name: value for name, value in content.items() if name not in OWN}
-    shared = content.get("target", {})
-    control = {**shared, **content.get("control", {})}
-    tables = space.configurations(shared, control, halving.candidates, halving.seed)
-    arms = [{**table, "name": name} for name, table in tables.items()]
+    shared = table(content, "target", where)
+    control = {**shared, **table(content, "control", where)}
+    configurations = space.configurations(shared, control, halving.candidates, halving.seed)
+    arms = [{**own, "name": name} for name, own in configurations.items()]
     whole = {**settings, "control": control, "candidate": arms}
     if "reference" in content:
-        whole["reference"] = {**shared, **content["reference"]}
+        whole["reference"] = {**shared, **table(content, "reference", where)}
     fingerprint = hashlib.sha256(canonical_json(_plain(content))).hexdigest()
     return Search(parse_experiment(whole, where, home), halving, fingerprint)
 
 
 def _halving(values: Mapping[str, Any], where: str) -> Halving:
-    names = [one.name for one in dataclasses.fields(Halving)]
-    unknown = sorted(set(values) - set(names))
-    if unknown:
-        raise OptionError(f"{where}: expected only {', '.join(names)}, found {unknown[0]!r}")
-    return Halving(**values)
+    halving: Halving = build(Halving, values, where)
+    return halving
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from verispec.errors import OptionError
+from verispec.lab.settings import as_texts, checked
 
 Assignment = Mapping[str, Any]
 """A value for every knob that is in play, by the knob's name."""
@@ -128,7 +129,8 @@ def _knob(table: Mapping[str, Any], where: str) -> SpaceKnob:
         raise OptionError(
             f"{where}: expected only name, values, when, {', '.join(ADDED)}, found {unknown[0]!r}"
         )
-    values = tuple(table.get("values", ()))
+    checked(table.get("name", ""), str, f"{where}: name")
+    values = tuple(checked(table.get("values", ()), tuple[str | int | float | bool, ...], f"{where}: values"))
     if not table.get("name") or not values or len(set(map(repr, values))) < len(values):
         raise OptionError(f"{where}: expected a name and different values, found {list(values)}")
     added = [table[name] for name in ADDED if table.get(name)]
@@ -139,13 +141,13 @@ def _knob(table: Mapping[str, Any], where: str) -> SpaceKnob:
     return SpaceKnob(
         name=str(table["name"]),
         values=values,
-        arguments=tuple(str(part) for part in table.get("arguments", ())),
-        environment=table.get("environment", {}),
-        request=table.get("request", {}),
-        target=table.get("target", {}),
+        arguments=as_texts(table.get("arguments", ()), f"{where}: arguments"),
+        environment=checked(table.get("environment", {}), Mapping[str, Any], f"{where}: environment"),
+        request=checked(table.get("request", {}), Mapping[str, Any], f"{where}: request"),
+        target=checked(table.get("target", {}), Mapping[str, Any], f"{where}: target"),
         when={
             name: tuple(one if isinstance(one, list) else [one])
-            for name, one in table.get("when", {}).items()
+            for name, one in checked(table.get("when", {}), Mapping[str, Any], f"{where}: when").items()
         },
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from verispec.errors import OptionError
+from verispec.lab.settings import as_text_table, as_texts, build, checked, table, tables
 from verispec.lab.targets.profile import ActivationProbe, Profile, Readiness
 from verispec.lab.targets.source import Source
 from verispec.lab.targets.target import Declared, Target
@@ -39,16 +40,19 @@ def parse_profile(content: Mapping[str, Any], where: str) -> Profile:
     values = dict(content)
     for name in ("version", "weights", "template", "model"):
         if name in values:
-            values[name] = Source.parse(values[name])
+            values[name] = _source(values[name], f"{where}: {name}")
     if "ready" in values:
-        values["ready"] = _build(Readiness, values["ready"], f"{where}: ready")
+        values["ready"] = build(Readiness, values["ready"], f"{where}: ready")
     for name in ("counts", "phases"):
-        values[name] = {key: Source.parse(text) for key, text in values.get(name, {}).items()}
-    values["reuse"] = tuple(tuple(entry) for entry in values.get("reuse", ()))
-    values["activation"] = _probes(values.get("activation", ()), where)
+        sources = table(values, name, where)
+        values[name] = {key: _source(text, f"{where}: {name}: {key}") for key, text in sources.items()}
+    reuse = checked(values.get("reuse", ()), tuple[tuple[str, ...], ...], f"{where}: reuse")
+    values["reuse"] = tuple(tuple(entry) for entry in reuse)
+    values["activation"] = _probes(values, where)
     for name in ("command", "fresh", "packages"):
-        values[name] = tuple(values.get(name, ()))
-    profile: Profile = _build(Profile, values, where)
+        if name in values:
+            values[name] = tuple(checked(values[name], tuple[str, ...], f"{where}: {name}"))
+    profile: Profile = build(Profile, values, where)
     return profile
 
 
@@ -59,7 +63,11 @@ def load_target(path: Path, overrides: Mapping[str, Any] | None = None) -> Targe
 
 def read_target(path: Path) -> dict[str, Any]:
     """The content of a target's file, for ``parse_target``; its name is the file's if it has none."""
-    return {"name": path.stem, **_toml(path.read_text(encoding="utf-8"), str(path))}
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: expected TOML, found {error}") from error
+    return {"name": path.stem, **_toml(text, str(path))}
 
 
 def parse_target(content: Mapping[str, Any], where: str) -> Target:
@@ -68,28 +76,32 @@ def parse_target(content: Mapping[str, Any], where: str) -> Target:
     if "profile" not in values:
         raise OptionError(f"{where}: profile: expected one of {', '.join(profile_names())}, found none")
     profile = values["profile"]
-    profile = load_profile(profile) if isinstance(profile, str) else parse_profile(profile, where)
-    probes = _probes(values.pop("activation", ()), where)
+    if isinstance(profile, str):
+        profile = load_profile(profile)
+    else:
+        profile = parse_profile(table(values, "profile", where), f"{where}: profile")
+    probes = _probes(values, where)
+    values.pop("activation", None)
     values["profile"] = dataclasses.replace(profile, activation=(*probes, *profile.activation))
     values.setdefault("binary", profile.binary)
-    values["declared"] = _build(Declared, values.get("declared", {}), f"{where}: declared")
-    values["environment"] = {name: str(value) for name, value in values.get("environment", {}).items()}
-    values["arguments"] = tuple(str(part) for part in values.get("arguments", ()))
-    for name in ("affinity", "devices"):
-        if name in values:
-            values[name] = tuple(values[name])
-    target: Target = _build(Target, values, where)
+    values["declared"] = build(Declared, values.get("declared", {}), f"{where}: declared")
+    values["environment"] = as_text_table(values.get("environment", {}), f"{where}: environment")
+    values["arguments"] = as_texts(values.get("arguments", ()), f"{where}: arguments")
+    if "affinity" in values:
+        values["affinity"] = tuple(checked(values["affinity"], tuple[int, ...], f"{where}: affinity"))
+    target: Target = build(Target, values, where)
     return target
 
 
-def _probes(entries: Any, where: str) -> tuple[ActivationProbe, ...]:
+def _probes(content: Mapping[str, Any], where: str) -> tuple[ActivationProbe, ...]:
     probes = []
-    for entry in entries:
+    for entry in tables(content, "activation", where):
         values = dict(entry)
         if "source" in values:
-            values["source"] = Source.parse(values["source"])
-        values["counters"] = tuple(values.get("counters", ()))
-        probe = _build(ActivationProbe, values, f"{where}: activation")
+            values["source"] = _source(values["source"], f"{where}: activation: source")
+        counters = checked(values.get("counters", ()), tuple[str, ...], f"{where}: activation: counters")
+        values["counters"] = tuple(counters)
+        probe = build(ActivationProbe, values, f"{where}: activation")
         if not (probe.source or probe.counters or probe.differs or probe.waived):
             raise OptionError(
                 f"{where}: activation of {probe.knob}: expected source, counters, differs or waived, found none"
@@ -98,15 +110,8 @@ def _probes(entries: Any, where: str) -> tuple[ActivationProbe, ...]:
     return tuple(probes)
 
 
-def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
-    names = {field.name for field in dataclasses.fields(kind)}
-    unknown = sorted(set(values) - names)
-    if unknown:
-        raise OptionError(f"{where}: expected only {', '.join(sorted(names))}, found {unknown[0]!r}")
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise OptionError(f"{where}: {error}") from error
+def _source(text: Any, where: str) -> Source:
+    return Source.parse(checked(text, str, where))
 
 
 def _toml(text: str, where: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from verispec.errors import OptionError
 from verispec.lab.secrets import content_shown, secret_values
 from verispec.lab.targets.profile import ActivationProbe, Profile
 
@@ -39,7 +40,7 @@ class Knob:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """See ``lab.md``. ``url`` is of a server that already runs: it can be asked, but never gives a valid lane."""
+    """See ``lab.md``."""
 
     name: str
     profile: Profile
@@ -48,17 +49,26 @@ class Target:
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[int, ...] = ()
-    devices: tuple[str, ...] = ("cpu",)
     draft: str | None = None
     source: str | None = None
     template: str | None = None
     request: Mapping[str, Any] = field(default_factory=dict)
     declared: Declared = Declared()
-    url: str | None = None
     served_name: str | None = None
     silence_seconds: float = 120.0
     answer_seconds: float = 1800.0
     notes: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("silence_seconds", "answer_seconds"):
+            if getattr(self, name) <= 0:
+                raise OptionError(
+                    f"target {self.name}: {name}: expected seconds, found {getattr(self, name)}"
+                )
+        if min(self.affinity, default=0) < 0:
+            raise OptionError(
+                f"target {self.name}: affinity: expected processors, found {list(self.affinity)}"
+            )
 
     def command(self, host: str, port: int) -> list[str]:
         """The whole command line for a server at ``host`` and ``port``."""
