@@ -156,18 +156,13 @@ def plot(report: dict[str, Any], path: Path) -> None:
             [values.get(f"K{width}/S{window}", float("nan")) for width in range(1, WIDEST + 1)]
             for window in range(WIDEST + 1)
         ]
-        axis.imshow(grid, origin="lower", aspect="auto", cmap="viridis")
+        shown = axis.imshow(grid, origin="lower", aspect="auto", cmap="viridis")
         for window, line in enumerate(grid):
             for column, value in enumerate(line):
                 if value == value:
+                    colour = "black" if shown.norm(value) > 0.6 else "white"
                     axis.text(
-                        column,
-                        window,
-                        form.format(value),
-                        ha="center",
-                        va="center",
-                        color="white",
-                        fontsize=9,
+                        column, window, form.format(value), ha="center", va="center", color=colour, fontsize=9
                     )
         axis.set(xlabel="draft width K", ylabel="rollback window S", title=title)
         axis.set_xticks(range(WIDEST), range(1, WIDEST + 1))
