@@ -39,9 +39,10 @@ class DraftConfig:
         values = read_json_object(path)
         inner = values.get("transformer_layer_config")  # as ``speculators`` nests it
         numbers = inner if isinstance(inner, dict) else values
-        family = ARCHITECTURES.get(numbers.get("model_type", "llama"))
+        named = numbers.get("model_type", "llama")
+        family = ARCHITECTURES.get(named) if isinstance(named, str) else None
         if family not in DECODERS:
-            raise ArtifactError(path, "model_type", " or ".join(DECODERS), repr(numbers.get("model_type")))
+            raise ArtifactError(path, "model_type", " or ".join(DECODERS), repr(named))
         config = cls(path, architecture, values, PublishedConfig(path, family, numbers))
         config.decoder.check_representable()
         config.check_representable()
@@ -146,7 +147,10 @@ def _dflash_keys(config: DraftConfig) -> dict[str, MetadataValue]:
         raise config.decoder.refuse("block_size", "at least 2 tokens", size)
     from_anchor = config.values.get("sample_from_anchor")
     if from_anchor is None:
-        from_anchor = int(config.values.get("markov_rank") or 0) > 0
+        rank = config.values.get("markov_rank", 0)
+        if type(rank) is not int:
+            raise config.decoder.refuse("markov_rank", "a whole number", rank)
+        from_anchor = rank > 0
     return {"block_size": size, "sample_from_anchor": bool(from_anchor)}
 
 

@@ -88,7 +88,9 @@ class PublishedDraft:
         if len(tensors) != len(planned):
             raise ArtifactError(path, "tensors", "one published tensor for each of a draft head", "several")
         metadata = {key: single_precision(value) for key, value in draft_metadata(config).items()}
-        return cls(path, reader, metadata, tensors, draft_ids(path, reader))
+        return cls(
+            path, reader, metadata, tensors, draft_ids(path, reader, config.decoder.integer("vocab_size"))
+        )
 
     def data(self, name: str) -> NDArray[np.uint8]:
         """The bytes of a tensor as a GGUF file would hold them."""
@@ -176,14 +178,16 @@ def _turned(config: DraftConfig, target: str) -> Any:
     return lambda v: v
 
 
-def draft_ids(path: Path, reader: SafetensorsReader) -> NDArray[np.int64] | None:
-    """The target's token of each output, from the published offsets; the mask beside them must say the same."""
+def draft_ids(path: Path, reader: SafetensorsReader, vocabulary: int) -> NDArray[np.int64] | None:
+    """The target's token of each output, from the published offsets; the mask over the ``vocabulary`` beside them must
+    say the same."""
     offsets, mask = reader.table(D2T), reader.table(T2D)
     if offsets is None:
         if mask is not None:
             raise ArtifactError(path, f"tensor {T2D}", f"{D2T} beside it", "none")
         return None
     ids = np.arange(len(offsets)) + offsets
-    if mask is not None and not np.array_equal(np.flatnonzero(mask), np.sort(ids)):
+    same = mask is None or (len(mask) == vocabulary and np.array_equal(np.flatnonzero(mask), np.sort(ids)))
+    if not same:
         raise ArtifactError(path, f"tensor {T2D}", f"a mask of the tokens that {D2T} names", "another")
     return ids
