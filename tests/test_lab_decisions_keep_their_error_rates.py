@@ -14,8 +14,14 @@ from verispec.errors import OptionError
 from verispec.lab.decision import DecisionPlan, Verdict, decide
 from verispec.lab.noise_bank import PUBLISHED, bank_of_lanes, read_bank, write_banks
 from verispec.lab.planning import plan_experiment
-from verispec.lab.simulation.false_improvements import simulate_no_effect
-from verispec.lab.simulation.lane_noise import heavy_noise, normal_noise, pair_effects, resampled_noise
+from verispec.lab.simulation.false_improvements import simulate_no_effect, simulate_wrong_bank
+from verispec.lab.simulation.lane_noise import (
+    heavy_noise,
+    normal_noise,
+    pair_effects,
+    resampled_noise,
+    widened_noise,
+)
 from verispec.lab.simulation.promises import LIMIT, promises
 from verispec.lab.simulation.search_over_noise import simulate_search
 from verispec.lab.simulation.sequential import stop_at_first_verdict
@@ -63,6 +69,13 @@ def test_without_an_effect_few_experiments_find_one(shape: str) -> None:
     result = simulate_no_effect(SHAPES[shape], PLAN, 2000, seed=1)
     assert result["false_improvement"]["upper_95"] <= LIMIT
     assert result["t_test_at_every_look"]["share"] > 2 * LIMIT
+
+
+def test_a_bank_that_is_wrong_makes_no_improvements() -> None:
+    """Lanes vary four times as much as the past says. Judged by themselves they keep what the bank would break."""
+    result = simulate_wrong_bank(widened_noise(SHAPES["normal"], 4), BANK.noise, PLAN, 2000, seed=4)
+    assert result["false_improvement"]["upper_95"] <= LIMIT
+    assert result["bank_taken_as_known"]["share"] > 2 * LIMIT
 
 
 def test_the_best_of_twenty_equals_is_not_promoted() -> None:
@@ -121,12 +134,13 @@ def test_a_killed_study_goes_on_where_it_was(tmp_path: Path) -> None:
     begun[first]["result"]["kept"] = 1
     path.write_text(json.dumps({"format": FORMAT, "source": "x", "cells": begun}))
     report = run_study(study, path, lambda done, total: steps.append(total))
-    assert set(steps) == {20}
-    assert len(report["cells"]) == 20
+    assert set(steps) == {23}
+    assert len(report["cells"]) == 23
     assert report["cells"][first]["result"]["kept"] == 1
     assert json.loads(path.read_text()) == report
     assert {entry["name"].split(" (")[0] for entry in promises(report)} == {
         "no effect, called an improvement",
+        "no effect after a wrong bank, called an improvement",
         "best of 20 over noise, promoted",
         "any of 20 over noise, called an improvement",
     }
@@ -160,7 +174,7 @@ def test_the_committed_study_keeps_every_promise() -> None:
         (Path(__file__).parent.parent / "benchmarks/results/lab-simulations.json").read_text()
     )
     entries = promises(report)
-    assert len(entries) == 36
+    assert len(entries) == 42
     assert all(entry["kept"] for entry in entries)
     assert min(entry["total"] for entry in entries) >= 2000
 

@@ -37,6 +37,11 @@ def resampled_noise(batches: Sequence[Sequence[float]]) -> Noise:
     return lambda draw, shape: draw.choice(residuals, shape)
 
 
+def widened_noise(noise: Noise, times: float) -> Noise:
+    """The same shape with so many times its standard deviation."""
+    return lambda draw, shape: times * noise(draw, shape)
+
+
 def noise_around_estimate(noise: Noise, degrees: int) -> Noise:
     """The same noise when its size is known from an estimate with ``degrees`` of freedom: each experiment's is another.
 

@@ -10,10 +10,20 @@ LIMIT = 0.06
 """A false claim may happen in 5% of experiments; the upper bound of what was simulated must stay below this."""
 
 
+KNOWN = {
+    "unknown": "size unknown",
+    "bank": "size from the bank",
+    "wrong bank": "size unknown, four times the bank's",
+}
+
+
 def promises(report: dict[str, Any]) -> list[dict[str, Any]]:
     """Each promise with the share simulated, its upper bound of 95%, the limit and whether it is kept."""
     entries = [
         *_entries(report, "no effect", "false_improvement", "no effect, called an improvement"),
+        *_entries(
+            report, "wrong bank", "false_improvement", "no effect after a wrong bank, called an improvement"
+        ),
         *_entries(report, "best of 20", "promoted", "best of 20 over noise, promoted"),
         *_entries(
             report,
@@ -29,7 +39,7 @@ def _entries(report: dict[str, Any], kind: str, what: str, name: str) -> list[di
     entries = []
     for cell in results(report, kind):
         parameters, proportion = cell["parameters"], cell["result"][what]
-        known = "size unknown" if parameters["noise"] == "unknown" else "size from the bank"
+        known = KNOWN[parameters["noise"]]
         noise = f"{parameters['metric']}, {parameters['shape']} noise, {known}"
         entries.append({"name": f"{name} ({noise})", **proportion})
     return entries

@@ -13,13 +13,14 @@ from typing import Any
 from verispec.errors import OptionError
 from verispec.lab.decision.plan import DecisionPlan
 from verispec.lab.noise_bank import NoiseBank
-from verispec.lab.simulation.false_improvements import simulate_no_effect
+from verispec.lab.simulation.false_improvements import simulate_no_effect, simulate_wrong_bank
 from verispec.lab.simulation.lane_noise import (
     Noise,
     heavy_noise,
     noise_around_estimate,
     normal_noise,
     resampled_noise,
+    widened_noise,
 )
 from verispec.lab.simulation.search_over_noise import simulate_search
 from verispec.lab.simulation.true_effects import simulate_effect
@@ -27,6 +28,8 @@ from verispec.lab.simulation.true_effects import simulate_effect
 FORMAT = "verispec.lab.simulation/1"
 EFFECTS = (0.01, 0.02, 0.03, 0.05)
 SEED = 20260630
+WRONG_BY = 4
+"""Lanes vary so many times as much as a wrong bank says: another host, another load, other arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +51,19 @@ class Cell:
 
 
 def cells(study: Study) -> Iterator[Cell]:
-    """Every simulation, for each metric's noise, with the noise unknown and with the bank's."""
+    """Every simulation, for each metric's noise: with the noise unknown, with the bank's, with a bank that is wrong."""
     for place, bank in enumerate(study.banks):
         for known, plan in {"unknown": DecisionPlan(), "bank": DecisionPlan(noise=bank.noise)}.items():
             yield from _cells(study, bank, known, plan, SEED + place)
+        yield from _wrong_banks(study, bank, SEED + len(study.banks) + place)
 
 
 def _cells(study: Study, bank: NoiseBank, known: str, plan: DecisionPlan, seed: int) -> Iterator[Cell]:
     deviation = bank.noise.deviation
-    shapes: dict[str, Noise] = {
-        "normal": normal_noise(deviation),
-        "resampled": resampled_noise(bank.batches),
-        "heavy-tailed": heavy_noise(deviation),
-    }
+    shapes = _shapes(bank)
     if plan.noise.degrees:  # the bank's figure is an estimate, and the truth another one
         shapes = {name: noise_around_estimate(one, plan.noise.degrees) for name, one in shapes.items()}
-    base = {
-        "metric": bank.metric,
-        "noise": known,
-        "lane_deviation_percent": round(100 * deviation, 4),
-        "margin": plan.margin,
-        "alpha": plan.alpha,
-        "seed": seed,
-    }
+    base = _parameters(bank, known, plan, seed)
     for shape, noise in shapes.items():
         yield Cell(
             f"no effect/{bank.metric}/{known}/{shape}",
@@ -88,6 +81,48 @@ def _cells(study: Study, bank: NoiseBank, known: str, plan: DecisionPlan, seed: 
             {**base, "shape": "normal", "effect": effect, "experiments": study.experiments},
             partial(simulate_effect, shapes["normal"], deviation, effect, plan, study.experiments, seed),
         )
+
+
+def _wrong_banks(study: Study, bank: NoiseBank, seed: int) -> Iterator[Cell]:
+    """Lanes with so much more noise than the bank says, decided as live experiments are.
+
+    Its draws are others than those of ``no effect``: what decides does not know how much lanes vary, so that the same
+    draws, only wider, would say the same again.
+    """
+    plan = DecisionPlan()
+    base = _parameters(bank, "wrong bank", plan, seed)
+    for shape, noise in _shapes(bank).items():
+        yield Cell(
+            f"wrong bank/{bank.metric}/{shape}",
+            {**base, "wrong_by": WRONG_BY, "shape": shape, "experiments": study.experiments},
+            partial(
+                simulate_wrong_bank,
+                widened_noise(noise, WRONG_BY),
+                bank.noise,
+                plan,
+                study.experiments,
+                seed,
+            ),
+        )
+
+
+def _shapes(bank: NoiseBank) -> dict[str, Noise]:
+    return {
+        "normal": normal_noise(bank.noise.deviation),
+        "resampled": resampled_noise(bank.batches),
+        "heavy-tailed": heavy_noise(bank.noise.deviation),
+    }
+
+
+def _parameters(bank: NoiseBank, known: str, plan: DecisionPlan, seed: int) -> dict[str, Any]:
+    return {
+        "metric": bank.metric,
+        "noise": known,
+        "lane_deviation_percent": round(100 * bank.noise.deviation, 4),
+        "margin": plan.margin,
+        "alpha": plan.alpha,
+        "seed": seed,
+    }
 
 
 def run_study(study: Study, path: Path | None, progress: Callable[[int, int], None]) -> dict[str, Any]:
