@@ -204,6 +204,9 @@ def test_one_artifact_names_one_strategy(model: Model, artifacts: Artifacts) -> 
         resolve(["eagle3", "dflash"], {"spec_draft_model": "x"}, model.backend.capabilities)
     assert refused.value.code == "one-draft-artifact"
     with pytest.raises(UnsupportedError) as refused:
+        resolve(["mtp", "eagle3"], {"spec_draft_model": "x"}, model.backend.capabilities)
+    assert refused.value.code == "one-cache-of-entries"
+    with pytest.raises(UnsupportedError) as refused:
         resolve(["suffix", "eagle3"], {}, model.backend.capabilities)
     assert refused.value.code == "needs-draft-artifact"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +107,9 @@ def test_prompts_in_chunks_and_company_propose_alike(
         assert isinstance(found, Completion)
         assert (found.tokens, found.rounds, found.faults) == (whole.tokens, whole.rounds, ())
         assert seen == alone
+    assert scheduler.current_statistics().prefix_hit_tokens >= 64
+    assert job.request is not None
+    assert job.request.counters.reused_tokens == 64
 
 
 def test_two_requests_draft_beside_each_other(kind: str, model: Model, artifacts: Artifacts) -> None:
@@ -142,3 +146,19 @@ def test_a_conversation_goes_on_with_what_it_has_drafted_from(
         shared = continued.keys() & seen.keys()
         assert shared
         assert {anchor: continued[anchor] for anchor in shared} == {anchor: seen[anchor] for anchor in shared}
+
+
+def test_prefixes_behind_a_heads_context_are_shared_without_it(tmp_path: Path, kind: str) -> None:
+    artifacts = write_artifacts(tmp_path, context=40)  # ends within a block of the prompt's prefix
+    options = SAMPLING | artifacts.options(kind)
+    with load(artifacts.target, threads=1) as model:
+        expected = model.generate(LONG, **options)
+        scheduler = Scheduler(model, SchedulerLimits(parallel=1, prompt_rows=20))
+        for reused in (0, 64):
+            job = Job(model.prepare(LONG, options))
+            scheduler.submit(job)
+            drain(scheduler)
+            found = job.outcome()
+            assert isinstance(found, Completion)
+            assert (found.tokens, found.rounds, found.faults) == (expected.tokens, expected.rounds, ())
+            assert found.counters.reused_tokens == reused

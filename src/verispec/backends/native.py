@@ -266,7 +266,7 @@ class NativeBackend(BackendAdapter):
         layout = self.name, _native.arithmetic_version, self._plan.file.sha256(), PREFIX_BLOCK
         entries = PredictionEntries() if self._prediction is None else self._prediction.entries
         context = self._capabilities.context
-        return NativePrefixes(layout, context, self._cache, self._slots, self._states, entries)
+        return NativePrefixes(layout, context, self._cache, self._slots, self._states, entries, self._drafts)
 
     def _check_open(self) -> None:
         if self._cache.closed:

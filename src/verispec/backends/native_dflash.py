@@ -71,6 +71,18 @@ class NativeDFlash(DraftBlock):
     def scattered(self, logits: Hidden) -> Hidden:
         return self._scattered.scatter(logits)
 
+    def used(self, sequence: int) -> bool:
+        """Whether anything was absorbed in the sequence."""
+        return sequence in self._lengths
+
+    def block_end(self, sequence: int, length: int) -> Hidden | None:
+        """An empty row where the context of ``length`` positions is there: what follows needs nothing of it."""
+        return np.zeros((1, 0), np.float32) if self._lengths.get(sequence, 0) >= length else None
+
+    def loaded(self, sequence: int, length: int, end: Hidden) -> None:
+        """The context of ``length`` positions has been copied in; ``end`` is what ``block_end`` gave there."""
+        self._lengths[sequence] = length
+
     def forget(self, sequence: int) -> None:
         """The sequence is closed."""
         self._lengths.pop(sequence, None)

@@ -45,6 +45,8 @@ class TargetParts:
 class HeadParts:
     """A head that is loaded: what its graph is built from and recorded with."""
 
+    key: str
+    """The digest of its file."""
     draft: DraftHyperparameters
     tensors: frozenset[str]
     weights: NativeWeights
@@ -84,6 +86,7 @@ def load_head(file: DraftFile, draft: DraftHyperparameters, target: TargetParts)
     shape = draft.decoder.kv_heads, draft.decoder.head_dim
     layers = [(*shape, kept) for kept in kept_positions(draft.decoder, limits)]
     return HeadParts(
+        key=file.sha256(),
         draft=draft,
         tensors=frozenset(names),
         weights=weights,

@@ -13,6 +13,7 @@ from verispec.backends.native_draft import HeadParts
 from verispec.backends.native_prediction import PredictionEntries
 from verispec.backends.scattered_logits import ScatteredLogits
 from verispec.models.eagle3 import FED_BACK, build_eagle3
+from verispec.ops.contract import KEY_BLOCK
 from verispec.ops.native import PassKind
 
 Hidden = npt.NDArray[np.float32]
@@ -36,6 +37,7 @@ class NativeEagle3(PredictionBlock):
         self._columns = parts.draft.features
         self._scattered = ScatteredLogits(ids, parts.draft.decoder.vocabulary)
         self._entries = PredictionEntries()
+        self._ends: dict[int, dict[int, Hidden]] = {}
 
     @property
     def positions(self) -> int:
@@ -55,7 +57,15 @@ class NativeEagle3(PredictionBlock):
             program.evaluate(rows, [len(rows) - 1], inputs=[hidden[begin:end]])
             last = program.hidden(FED_BACK)
         self._entries.note(sequence, position + len(tokens) - 1, hidden[-1:].copy())
+        self._note_block_ends(sequence, position, hidden)
         return last.copy()
+
+    def _note_block_ends(self, sequence: int, position: int, hidden: Hidden) -> None:
+        """What the entries behind the prefix blocks are made from that these positions complete; row i of ``hidden`` is
+        of position ``position - 1 + i``."""
+        first = -(-position // KEY_BLOCK) * KEY_BLOCK
+        ends = range(first, position + len(hidden), KEY_BLOCK)
+        self._ends[sequence] = {end: hidden[end - position : end - position + 1].copy() for end in ends}
 
     def first(self, hidden: Hidden) -> Prediction:
         program = self._reading.program(_READ)
@@ -74,6 +84,19 @@ class NativeEagle3(PredictionBlock):
     def scattered(self, logits: Hidden) -> Hidden:
         return self._scattered.scatter(logits)
 
+    def used(self, sequence: int) -> bool:
+        """Whether anything was absorbed in the sequence."""
+        return self._entries.used(sequence)
+
+    def block_end(self, sequence: int, length: int) -> Hidden | None:
+        """What the entry behind ``length`` positions is made from, where that ends a block just completed."""
+        return self._ends.get(sequence, {}).get(length)
+
+    def loaded(self, sequence: int, length: int, end: Hidden) -> None:
+        """The entries of ``length`` positions have been copied in; ``end`` is what ``block_end`` gave there."""
+        self._entries.note(sequence, length, end)
+
     def forget(self, sequence: int) -> None:
         """The sequence is closed."""
         self._entries.forget(sequence)
+        self._ends.pop(sequence, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,19 @@ from verispec.errors import BackendError
 from verispec.models.draft_hyperparameters import DraftHyperparameters
 
 NativeHead = NativeEagle3 | NativeDFlash
+
+
+class HeadBlock(NamedTuple):
+    """A prefix block of one head, named by its digest: keys and values (nothing behind its context), and what its next
+    entry is made from."""
+
+    key: str
+    keys_values: bytes
+    end: npt.NDArray[np.float32]
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.keys_values) + self.end.nbytes
 
 
 class NativeHeads:
@@ -30,6 +45,30 @@ class NativeHeads:
         head = make_head(parts, file.draft_ids)
         self._opened.append((parts, head))
         return head
+
+    def save(self, sequence: int, begin: int, end: int) -> tuple[HeadBlock, ...] | None:
+        """What the heads used in the sequence keep of positions ``[begin, end)``, a block just completed; None when one
+        of them could not go on behind it."""
+        blocks = []
+        for parts, head in self._opened:
+            if not head.used(sequence):
+                continue
+            behind = head.block_end(sequence, end)
+            if behind is None:
+                return None
+            within = end <= parts.cache.positions
+            content = parts.cache.save(sequence, begin, end) if within else b""
+            blocks.append(HeadBlock(parts.key, content, behind))
+        return tuple(blocks)
+
+    def load(self, sequence: int, begin: int, end: int, blocks: tuple[HeadBlock, ...]) -> None:
+        """Puts back what ``save`` gave."""
+        for parts, head in self._opened:
+            for block in blocks:
+                if block.key == parts.key:
+                    if block.keys_values:
+                        parts.cache.load(sequence, begin, end, block.keys_values)
+                    head.loaded(sequence, end, block.end)
 
     def forget(self, sequence: int) -> None:
         """Gives back what the heads keep of ``sequence``."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from verispec import _native
 from verispec.backends.contract import PrefixBlock
+from verispec.backends.native_heads import HeadBlock, NativeHeads
 from verispec.backends.native_prediction import PredictionEntries
 from verispec.backends.native_states import NativeStates
 from verispec.backends.slots import Slots
@@ -29,6 +30,8 @@ class SavedBlock(NamedTuple):
     keys_values: bytes
     states: bytes | None
     hidden: npt.NDArray[np.float32] | None
+    heads: tuple[HeadBlock, ...] = ()
+    """What the draft heads keep that were used beside it."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class NativePrefixes:
     slots: Slots
     states: NativeStates | None
     entries: PredictionEntries
+    heads: NativeHeads
 
     def save(self, sequence: int, index: int) -> PrefixBlock:
         """See ``BackendAdapter.save_block``."""
@@ -49,12 +53,15 @@ class NativePrefixes:
             raise BackendError(f"block: expected a number of at least 0, found {index}")
         self.slots.check_held(sequence, begin, end)
         states = self._states_behind(sequence, end)
-        saved = SavedBlock(self.cache.save(sequence, begin, end), states, self.entries.behind(sequence, end))
-        resumable = self.states is None or states is not None
+        heads = self.heads.save(sequence, begin, end)
+        content = self.cache.save(sequence, begin, end)
+        saved = SavedBlock(content, states, self.entries.behind(sequence, end), heads or ())
+        resumable = heads is not None and (self.states is None or states is not None)
         if self.entries.used(sequence):
             resumable = resumable and saved.hidden is not None
         size = len(saved.keys_values) + len(saved.states or b"")
         size += 0 if saved.hidden is None else saved.hidden.nbytes
+        size += sum(head.nbytes for head in saved.heads)
         return PrefixBlock(self.layout, index, size, saved, resumable)
 
     def _states_behind(self, sequence: int, length: int) -> bytes | None:
@@ -78,7 +85,9 @@ class NativePrefixes:
             )
         self.slots.begin(sequence)
         for index, one in enumerate(saved):
-            self.cache.load(sequence, index * PREFIX_BLOCK, (index + 1) * PREFIX_BLOCK, one.keys_values)
+            begin, end = index * PREFIX_BLOCK, (index + 1) * PREFIX_BLOCK
+            self.cache.load(sequence, begin, end, one.keys_values)
+            self.heads.load(sequence, begin, end, one.heads)
         if saved:
             self._load_end(sequence, length, saved[-1])
         self.slots.loaded(sequence, length)

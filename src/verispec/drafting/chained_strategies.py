@@ -34,7 +34,16 @@ def chained(names: Sequence[str]) -> Strategy:
             f"spec_mode {JOIN.join(names)}: expected one strategy with a draft artifact, found several",
             f"{opt.DRAFT_MODEL.name} names one artifact; leave one such strategy in the chain",
         )
+    if sum(strategy.keeps_entries for strategy in strategies) > 1:
+        raise UnsupportedError(
+            "one-cache-of-entries",
+            f"spec_mode {JOIN.join(names)}: expected one strategy that reads the target's hidden states, found several",
+            "Leave one of them in the chain",
+        )
     costly = [strategy for strategy in strategies if strategy.part is not None]
+    costly.sort(
+        key=lambda strategy: opt.DRAFT_MODEL not in strategy.options
+    )  # what it costs is what that costs
 
     def make(settings: Settings, sources: DraftSources) -> Drafter:
         made = [strategy.make(_own(strategy, settings), sources) for strategy in strategies]
@@ -55,7 +64,6 @@ def chained(names: Sequence[str]) -> Strategy:
         make=make,
         part=part if costly else None,
         keeps_entries=any(strategy.keeps_entries for strategy in strategies),
-        shares_prefixes=all(strategy.shares_prefixes for strategy in strategies),
     )
 
 

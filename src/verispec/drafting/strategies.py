@@ -35,8 +35,7 @@ class Strategy:
 
     ``part(settings, sources)`` gives what it drafts with: a part of the target or a model of its own, which takes time
     to run. ``keeps_entries``: it reads the target's hidden states and keeps a cache of its own beside the target's, so
-    that it can only go on from a prefix that was evaluated with it. ``shares_prefixes``: what it keeps of a prefix is
-    copied with it, so that another sequence can go on behind it.
+    that it can only go on from a prefix that was evaluated with it.
     """
 
     name: str
@@ -46,7 +45,6 @@ class Strategy:
     make: Callable[[Settings, DraftSources], Drafter | None]
     part: Callable[[Settings, DraftSources], Part] | None = None
     keeps_entries: bool = False
-    shares_prefixes: bool = True
 
     def options_on(self, target: req.TargetFacts) -> tuple[opt.Option, ...]:
         """What it reads: on a recurrent target, whoever proposes anything goes by the rollback window."""
@@ -113,9 +111,7 @@ def _head_strategy(name: str, meaning: str) -> Strategy:
         return make_head_drafter(head, taps, sources.sequence, sources.choose, settings[opt.DRAFT_P_MIN.name])
 
     needs = (req.CROPPABLE_CACHE, req.DRAFT_HEADS, req.DRAFT_ARTIFACT)
-    return Strategy(
-        name, meaning, _DRAFT_OPTIONS, needs, make, part, keeps_entries=True, shares_prefixes=False
-    )
+    return Strategy(name, meaning, _DRAFT_OPTIONS, needs, make, part, keeps_entries=True)
 
 
 _NGRAM_OPTIONS = (*opt.WIDTH_OPTIONS, opt.NGRAM_MIN, opt.NGRAM_MAX)

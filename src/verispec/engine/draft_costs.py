@@ -7,6 +7,7 @@ from weakref import ref
 from verispec.backends.contract import BackendAdapter, PredictionBlock
 from verispec.backends.draft_block import DraftBlock
 from verispec.drafting.draft_text import DraftText
+from verispec.drafting.options import DRAFT_MODEL
 from verispec.drafting.resolution import Resolution
 from verispec.drafting.strategies import Part
 from verispec.engine.draft_files import RequestSources
@@ -47,17 +48,17 @@ class DraftCosts:
             if known is not None and known[0]() is what:
                 return known[1]
             try:
-                seconds = self._measure(part, strategy.shares_prefixes)
+                seconds = self._measure(part, DRAFT_MODEL.name in resolution.settings)
             except BackendError:
                 return NOTHING
             self._measured = {key: one for key, one in self._measured.items() if one[0]() is not None}
             self._measured[id(what)] = ref(what), seconds
             return seconds
 
-    def _measure(self, part: Part, came_with_the_target: bool) -> Seconds:
+    def _measure(self, part: Part, is_artifact: bool) -> Seconds:
         if isinstance(part, DraftText):
             return measure_text_seconds(part), 0.0
-        if isinstance(part, DraftBlock) or not came_with_the_target:
+        if isinstance(part, DraftBlock) or is_artifact:
             return measure_head_seconds(self._backend, part)
         assert isinstance(part, PredictionBlock)
         sequence = self._backend.open_sequence()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from verispec.drafting.options import DRAFT_MODEL
 from verispec.engine.completion import Chunk, Clock, Completion, describe
 from verispec.engine.prefix_cache import Path
 from verispec.engine.request import Emitted, Request
@@ -34,8 +35,7 @@ class Job:
         self.prepared = prepared
         self.identity = identity
         # a prompt that is to be scored needs a pass over every row of it
-        shared = prepared.options.resolution.strategy.shares_prefixes
-        self.cache_prompt = cache_prompt and shared and prepared.options.prompt_logprobs is None
+        self.cache_prompt = cache_prompt and prepared.options.prompt_logprobs is None
         self.clock = Clock() if started is None else Clock(started)
         self.deadline = deadline
         self.request: Request | None = None
@@ -65,8 +65,11 @@ class Job:
     def prefix_identity(self) -> str:
         """Whose prefixes it may share: a drafter with entries of its own beside the target's goes on only from prefixes
         that were evaluated with one."""
-        strategy = self.prepared.options.resolution.strategy
-        return f"{self.identity}\0{strategy.name}" if strategy.keeps_entries else self.identity
+        resolution = self.prepared.options.resolution
+        if not resolution.strategy.keeps_entries:
+            return self.identity
+        artifact = resolution.settings.get(DRAFT_MODEL.name) or ""
+        return f"{self.identity}\0{resolution.strategy.name}\0{artifact}"
 
     @property
     def reading(self) -> bool:
