@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from verispec.lab.experiment import stage
+from verispec.lab.lane import telemetry
 from verispec.lab.lane.derived import derived
 from verispec.lab.lane.request import LaneRequest
 from verispec.lab.ledger.ledger import Ledger
@@ -22,19 +23,25 @@ Speeds = Mapping[str, float]
 
 
 class SimulatedLanes:
-    """Takes the place of ``run_lane``. ``noise`` is the spread of a lane, log scale; ``spoil`` may change a record."""
+    """Takes the place of ``run_lane``. ``noise`` is the spread of a lane, log scale; ``spoil`` may change a record.
+
+    ``drafted`` says how many tokens each answer of an arm was drafted (0 where nothing is said), None where its server
+    does not count them.
+    """
 
     def __init__(
         self,
         speeds: Speeds,
         noise: float = 0.01,
         texts: Mapping[str, int] | None = None,
+        drafted: Mapping[str, float | None] | None = None,
         spoil: Callable[[dict[str, Any], int], None] | None = None,
     ) -> None:
         self._speeds = speeds
         self._noise = random.Random(11)
         self._spread = noise
         self._texts = texts or {}
+        self._drafted = drafted or {}
         self._spoil = spoil
         self.requests: list[LaneRequest] = []
 
@@ -86,17 +93,23 @@ class SimulatedLanes:
             "token_source": "ids",
             "text_sha256": f"{text:064x}",
             "finish_reason": "length",
-            "usage": {"completion_tokens": request.cap},
+            "usage": {"prompt_tokens": 69, "completion_tokens": request.cap},
             "cached_tokens": 0,
-            "counts": {"passes": float(request.cap // ROWS)},
+            "counts": self._counts(request),
             "fault": None,
         }
+
+    def _counts(self, request: LaneRequest) -> dict[str, float]:
+        counts = {"passes": float(request.cap // ROWS)}
+        drafted = self._drafted.get(request.arm, 0.0)
+        return counts if drafted is None else {**counts, "drafted": drafted}
 
 
 def simulate(monkeypatch: pytest.MonkeyPatch, speeds: Speeds, **how: Any) -> SimulatedLanes:
     """Experiments of this test run on simulated lanes."""
     lanes = SimulatedLanes(speeds, **how)
-    monkeypatch.setattr(stage, "run_lane", lanes)
+    for place in (stage, telemetry):  # where lanes are run without and with what commands put around them
+        monkeypatch.setattr(place, "run_lane", lanes)
     monkeypatch.setattr(
         "os.fsync", lambda descriptor: None
     )  # what a power cut would leave is tested elsewhere

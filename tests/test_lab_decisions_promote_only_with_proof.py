@@ -12,7 +12,14 @@ from verispec.lab.decision import Decision, DecisionPlan, PromotionEvidence, Sta
 from verispec.lab.evidence_rows import LaneValues
 
 PLAN = DecisionPlan()
-PROOF = PromotionEvidence(frozenset({"screened"}), True, 2, ())
+PROOF = PromotionEvidence(
+    selected_on=frozenset({"screened"}),
+    outcome="token-exact",
+    against="control",
+    drafts=False,
+    identical_servers=2,
+    suite_faults=(),
+)
 
 
 def open_requirements(decision: Decision) -> dict[str, Status]:
@@ -37,8 +44,11 @@ def test_all_of_them_together_promote() -> None:
     ("change", "name", "status"),
     [
         ({"selected_on": frozenset({"candidate-b3"})}, "fresh data", Status.FAILED),
-        ({"exact_output": False}, "exact output", Status.FAILED),
-        ({"exact_output": None}, "exact output", Status.NOT_SHOWN),
+        ({"outcome": "differs"}, "exact output", Status.FAILED),
+        ({"outcome": None}, "exact output", Status.NOT_SHOWN),
+        ({"drafts": True}, "exact output", Status.NOT_SHOWN),
+        ({"drafts": None}, "exact output", Status.NOT_SHOWN),
+        ({"drafts": True, "against": "reference"}, "exact output", Status.NOT_SHOWN),
         ({"identical_servers": 1}, "two fresh servers with identical tokens", Status.NOT_SHOWN),
         ({"suite_faults": ("cap is 128, expected 512",)}, "the whole suite", Status.FAILED),
         ({"suite_faults": None}, "the whole suite", Status.NOT_SHOWN),
@@ -49,6 +59,23 @@ def test_each_proof_is_needed(change: dict[str, object], name: str, status: Stat
     assert decision.verdict is Verdict.IMPROVEMENT
     assert open_requirements(decision) == {name: status}
     assert any(reason.startswith(f"not promoted: {name}") for reason in decision.reasons)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "token-exact against the control, which drafts no tokens"),
+        ({"outcome": "text-exact"}, "text-exact against the control, which drafts no tokens"),
+        (
+            {"against": "reference", "drafts": None},
+            "token-exact against the reference, which is declared to be the target alone",
+        ),
+    ],
+)
+def test_what_exact_output_was_compared_with_is_said(change: dict[str, object], said: str) -> None:
+    decision = promote(*lane_pairs(16, 0.05, 0.01), PLAN, replace(PROOF, **change))
+    assert decision.verdict is Verdict.PROMOTED
+    assert [one.detail for one in decision.requirements if one.name == "exact output"] == [said]
 
 
 def test_an_effect_that_may_be_below_the_margin_is_not_promoted() -> None:

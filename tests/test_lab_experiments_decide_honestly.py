@@ -99,6 +99,86 @@ def test_other_output_is_not_promoted_however_fast(tmp_path: Path, monkeypatch: 
     assert promotion["outputs"]["differences"][0]["position"] == 0
 
 
+@pytest.mark.parametrize("drafted", [5.0, None], ids=["drafts", "uncounted"])
+def test_agreeing_with_a_control_that_may_speculate_is_no_exact_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drafted: float | None
+) -> None:
+    simulate(monkeypatch, {CONTROL: 100.0, "faster": 130.0}, drafted={CONTROL: drafted})
+    verdict = run(tmp_path, small_experiment({"faster": ()}, **WHOLE))["verdicts"]["faster"]
+    assert verdict["verdict"] == "improvement"
+    (exact,) = [one for one in verdict["requirements"] if one["name"] == "exact output"]
+    assert exact["status"] == "not shown"
+    assert exact["detail"].startswith("token-exact against the control, ")
+
+
+@pytest.mark.parametrize(("text", "verdict"), [(0, "promoted"), (7, "improvement")])
+def test_a_reference_is_the_target_alone_beside_a_control_that_speculates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: int, verdict: str
+) -> None:
+    speeds = {CONTROL: 100.0, "faster": 130.0, "reference": 50.0}
+    drafted = {CONTROL: 5.0, "faster": 5.0, "reference": None}
+    lanes = simulate(monkeypatch, speeds, drafted=drafted, texts={"reference": text})
+    experiment = small_experiment({"faster": ()}, **WHOLE, reference=small_target(name="reference"))
+    found = run(tmp_path, experiment)["verdicts"]["faster"]
+    assert found["verdict"] == verdict, found["reasons"]
+    (exact,) = [one for one in found["requirements"] if one["name"] == "exact output"]
+    outcome = "differs from" if text else "token-exact against"
+    assert exact["detail"].startswith(f"{outcome} the reference")
+    assert [one.arm for one in lanes.requests].count("reference") == 1
+    assert verify(Ledger(tmp_path)).holds
+
+
+def test_evidence_of_a_promotion_that_its_lanes_do_not_give_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever writes a promotion down that was none is contradicted by the lanes that it names."""
+    simulate(monkeypatch, {CONTROL: 100.0, "other": 130.0}, texts={"other": 7}, drafted={CONTROL: 5.0})
+    run(tmp_path, small_experiment({"other": ()}, **WHOLE))
+    ledger = Ledger(tmp_path)
+    assert verify(ledger).holds
+    (true,) = [one for _, one in ledger.records("decision") if one["stage"] == "promotion"]
+    evidence = true["promotion"]
+    assert (evidence["outcome"], evidence["drafts"], evidence["against"]) == ("differs", True, CONTROL)
+    forgeries: dict[str, dict[str, Any]] = {
+        "outcome": {"outcome": "token-exact"},
+        "drafts": {"drafts": False},
+        "against": {"against": "reference"},
+        "identical_servers": {"identical_servers": 3},
+        "suite_faults": {"suite_faults": ["none was asked"]},
+        "repeat, found": {"repeated_lanes": true["candidate_lanes"]},
+        "reference reference, found": {"reference_lanes": true["candidate_lanes"]},
+        "none named": {},
+    }
+    told: dict[str, str] = {}
+    for name, change in forgeries.items():
+        forged = {"selected_on": []} if name == "none named" else {**evidence, **change}
+        told[ledger.add({**true, "promotion": forged})] = name
+    findings = {one.where: one.what for one in verify(ledger).findings}
+    assert findings.keys() == told.keys()
+    for digest, name in told.items():
+        assert name in findings[digest]
+
+
+def test_lanes_that_chose_a_candidate_cannot_stand_behind_its_promotion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulate(monkeypatch, {CONTROL: 100.0, "faster": 130.0})
+    run(tmp_path, small_experiment({"faster": ()}, **WHOLE))
+    ledger = Ledger(tmp_path)
+    (true,) = [one for _, one in ledger.records("decision") if one["stage"] == "promotion"]
+    (screen,) = [one for _, one in ledger.records("decision") if one["stage"] == "screen"]
+    digest = ledger.add(
+        {
+            **true,
+            "control_lanes": screen["control_lanes"],
+            "promotion": {**true["promotion"], "selected_on": []},
+        }
+    )
+    (finding,) = verify(ledger).findings
+    assert finding.where == digest
+    assert "control screen" in finding.what
+
+
 def test_part_of_a_suite_is_not_promoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate(monkeypatch, {CONTROL: 100.0, "faster": 130.0})
     stages = {"confirmation": 12, "confirmation_cap": 128}

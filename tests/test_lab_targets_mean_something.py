@@ -158,7 +158,7 @@ def test_reuse_across_requests_is_known_by_its_flags(
     profile: str, arguments: tuple[str, ...], reused: bool
 ) -> None:
     lane = {"target": {"arguments": list(arguments)}, "activation": [], "window": 100}
-    results = {one.name: one.holds for one in judge_for_promotion(lane, [], load_profile(profile))}
+    results = {one.name: one.holds for one in judge_for_promotion(lane, [], load_profile(profile).reuse)}
     assert results["no-reuse"] is not reused
 
 

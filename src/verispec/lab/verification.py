@@ -87,10 +87,15 @@ def _wrong(ledger: Ledger, record: Record) -> Iterator[str]:
         )
         if record["log"] is not None:
             ledger.logs.get_bytes(record["log"], ".log")
-    elif record["kind"] == "decision" and record["from_lanes"]:
-        again = decide_again(ledger, record).as_dict()
-        if not _same(_numbers(record["decision"]), _numbers(again)):
+    elif record["kind"] == "decision" and (record["from_lanes"] or record["promotion"] is not None):
+        decided = decide_again(ledger, record)
+        if not _same(_numbers(record["decision"]), _numbers(decided.decision.as_dict())):
             yield "the decision is not what its lanes give"
+        yield from (
+            f"the promotion's {name} is not what its lanes give"
+            for name, value in (decided.evidence or {}).items()
+            if not _same(record["promotion"][name], value)
+        )
     elif record["kind"] == "experiment":
         last = {}
         for digest in record["decisions"]:

@@ -13,24 +13,33 @@ from verispec.lab.decision.requirements import Requirement, Status
 from verispec.lab.decision.tail import tail_lanes
 from verispec.lab.decision.verdict import Verdict
 from verispec.lab.evidence_rows import LaneValues
+from verispec.lab.metrics.outputs import DIFFERS
 
 FEWEST_PROMPTS = 12
 FEWEST_CLASSES = 5
 FRESH_SERVERS = 2
+REFERENCE = "reference"
+"""The arm that an experiment declares to be the target alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromotionEvidence:
     """What a promotion needs beside fresh lanes.
 
-    selected_on: ids of the lanes on which this candidate was chosen. exact_output: its tokens equal those of the
-    target alone, None when nobody compared. identical_servers: fresh servers of the candidate that wrote identical
-    tokens for the whole suite. suite_faults: what the strict gate of a promotion objects to (cap, temperature, window,
-    reuse), None when nobody asked it.
+    selected_on: ids of the lanes on which this candidate was chosen.
+    outcome: how its output compares at worst: "token-exact", "text-exact" (no token ids were told) or "differs"; None
+        when nobody compared.
+    against: with whose: the "reference", which the experiment declares to be the target alone, or the "control".
+    drafts: whether that one drafted tokens, None when its server did not count them.
+    identical_servers: fresh servers of the candidate that wrote identical tokens for the whole suite.
+    suite_faults: what the strict gate of a promotion objects to (cap, temperature, window, reuse), None when nobody
+        asked it.
     """
 
     selected_on: frozenset[str]
-    exact_output: bool | None
+    outcome: str | None
+    against: str
+    drafts: bool | None
     identical_servers: int
     suite_faults: tuple[str, ...] | None
 
@@ -75,12 +84,22 @@ def _fresh(
 
 
 def _exact(evidence: PromotionEvidence) -> Requirement:
-    name = "exact output"
-    if evidence.exact_output is None:
-        return Requirement(name, Status.NOT_SHOWN, "its tokens were not compared with the target's own")
-    if not evidence.exact_output:
-        return Requirement(name, Status.FAILED, "its tokens differ from the target's own")
-    return Requirement(name, Status.MET, "its tokens are the target's own")
+    """What two speculating servers agree on may be wrong in both, so the other one must be the target alone."""
+    name, outcome, against = "exact output", evidence.outcome, evidence.against
+    if outcome is None:
+        return Requirement(name, Status.NOT_SHOWN, f"no lane of the {against} to compare its output with")
+    if outcome == DIFFERS:
+        return Requirement(name, Status.FAILED, f"differs from the {against}")
+    compared = f"{outcome} against the {against}"
+    if evidence.drafts:
+        return Requirement(name, Status.NOT_SHOWN, f"{compared}, which itself drafts tokens")
+    if evidence.drafts is None and against != REFERENCE:
+        unknown = "of which nothing shows that it drafts no tokens; [reference] declares the target alone"
+        return Requirement(name, Status.NOT_SHOWN, f"{compared}, {unknown}")
+    shown = (
+        "which is declared to be the target alone" if evidence.drafts is None else "which drafts no tokens"
+    )
+    return Requirement(name, Status.MET, f"{compared}, {shown}")
 
 
 def _effect(decision: Decision, plan: DecisionPlan) -> Requirement:

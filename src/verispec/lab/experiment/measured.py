@@ -8,6 +8,7 @@ from typing import Any
 
 from verispec.lab.evidence_rows import LaneValues
 from verispec.lab.gate.rules import failures
+from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.metrics.lane_values import lane_values
 from verispec.lab.metrics.outputs import OutputComparison, compare_lanes, exactness
 
@@ -69,6 +70,20 @@ def compare_arms(first: Iterable[MeasuredLane], second: Iterable[MeasuredLane]) 
         if lane.digest != other.digest
         for comparison in compare_lanes(lane.rows, other.rows)
     ]
+
+
+def lane_called(ledger: Ledger, digest: str) -> MeasuredLane:
+    """The lane of the ledger whose record has this digest."""
+    record = ledger.get(digest)
+    return MeasuredLane(digest, record, ledger.rows(record))
+
+
+def drafts(lanes: Iterable[MeasuredLane]) -> bool | None:
+    """Whether the lanes' server drafted tokens for any answer; None where it did not count them for every one."""
+    counts = [(row.get("counts") or {}).get("drafted") for lane in lanes for row in lane.rows]
+    if any(counts):
+        return True
+    return False if counts and None not in counts else None
 
 
 def identical_servers(lanes: Sequence[MeasuredLane]) -> int:

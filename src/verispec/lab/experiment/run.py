@@ -8,11 +8,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from verispec.lab.decision import Decision, DecisionPlan, PromotionEvidence, Verdict, decide, promote
+from verispec.lab.decision import Decision, DecisionPlan, Verdict, decide, promote
 from verispec.lab.decision.decide import invalid
-from verispec.lab.experiment.decisions import DecisionInput, decision_record, promotion_evidence
+from verispec.lab.decision.promotion import REFERENCE
+from verispec.lab.experiment.decisions import DecisionInput, decision_record
 from verispec.lab.experiment.measured import MeasuredLane, StageLanes
 from verispec.lab.experiment.observer import Observer
+from verispec.lab.experiment.promotion_lanes import PromotionLanes
 from verispec.lab.experiment.smoke import second_controls, shown_by_difference, smoke_suite, smoke_verdict
 from verispec.lab.experiment.spec import CONTROL, Experiment
 from verispec.lab.experiment.stage import StageRunner
@@ -137,28 +139,26 @@ class ExperimentRun:
             return
         judged = len({lane.record["arm"] for lane in confirmed.lanes}) - 1
         repeated, _ = self._stage("repeat", going, stages.repeat, stages.confirmation_cap)
-        reference = confirmed.valid(CONTROL)
+        reference = None
         if self._experiment.reference is not None:
             suite, cap = self._experiment.suite, stages.confirmation_cap
-            lane = self._runner.run_one("reference", "reference", self._experiment.reference, suite, cap)
-            reference = [lane] if lane.valid else []
+            reference = [self._runner.run_one(REFERENCE, REFERENCE, self._experiment.reference, suite, cap)]
         for arm in going:
-            evidence = promotion_evidence(
-                self._experiment.arms[arm].profile,
-                [*confirmed.valid(CONTROL), *confirmed.valid(arm)],
-                [*confirmed.valid(arm), *repeated.valid(arm)],
-                repeated.valid(arm),
-                reference,
-                frozenset(self._selected_on),
+            lanes = PromotionLanes(
+                arm=arm,
+                confirmed=confirmed,
+                repeated=repeated.of(arm),
+                reference=reference,
+                selected_on=frozenset(self._selected_on),
+                reuse=self._experiment.arms[arm].profile.reuse,
             )
-            self._promote(arm, confirmed, evidence, self._plan(judged))
+            self._promote(lanes, self._plan(judged))
 
-    def _promote(
-        self, arm: str, confirmed: StageLanes, evidence: PromotionEvidence, plan: DecisionPlan
-    ) -> None:
-        metric = self._experiment.metric
-        decision = promote(confirmed.values(CONTROL, metric), confirmed.values(arm, metric), plan, evidence)
-        self._settle("promotion", arm, decision, confirmed, plan, evidence)
+    def _promote(self, lanes: PromotionLanes, plan: DecisionPlan) -> None:
+        metric, confirmed = self._experiment.metric, lanes.confirmed
+        control, candidate = confirmed.values(CONTROL, metric), confirmed.values(lanes.arm, metric)
+        decision = promote(control, candidate, plan, lanes.evidence())
+        self._settle("promotion", lanes.arm, decision, confirmed, plan, lanes)
 
     def _stage(
         self, stage: str, going: Sequence[str], rounds: int, cap: int
@@ -215,10 +215,10 @@ class ExperimentRun:
         decision: Decision,
         lanes: StageLanes,
         plan: DecisionPlan,
-        evidence: PromotionEvidence | None = None,
+        promotion: PromotionLanes | None = None,
     ) -> None:
         """Writes a decision down; the last one of a candidate is its verdict, but a repeat alone decides nothing."""
-        given = DecisionInput(self._number, stage, arm, self._experiment.metric, plan, evidence)
+        given = DecisionInput(self._number, stage, arm, self._experiment.metric, plan, promotion)
         self._decisions.append(self._ledger.add(decision_record(given, decision, lanes)))
         if stage != "repeat":
             self._verdicts[arm] = decision

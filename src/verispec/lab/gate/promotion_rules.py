@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from verispec.lab.gate.rules import Lane, Rows, RuleResult
 from verispec.lab.metrics.rates import WINDOW
-from verispec.lab.targets.profile import Profile
 
 FEWEST_PROMPTS = 12
 FEWEST_CLASSES = 5
 CAP = 512
 
 
-def judge_for_promotion(lane: Lane, rows: Rows, profile: Profile) -> list[RuleResult]:
-    """Every rule on one valid lane of a candidate or its control."""
+def judge_for_promotion(lane: Lane, rows: Rows, reuse: Sequence[Sequence[str]]) -> list[RuleResult]:
+    """Every rule on one valid lane of a candidate or its control. ``reuse`` are flags as in ``Profile.reuse``."""
     results = []
     for name, rule in PROMOTION_RULES.items():
         wrong = rule(lane, rows)
         results.append(RuleResult(name, wrong is None, wrong or ""))
-    reused = _reuse(lane, profile)
+    reused = _reuse(lane, reuse)
     return [*results, RuleResult("no-reuse", reused is None, reused or "")]
 
 
@@ -61,10 +60,10 @@ def _nothing_waived(lane: Lane, rows: Rows) -> str | None:
     return f"nothing shows that these are read: {', '.join(waived)}" if waived else None
 
 
-def _reuse(lane: Lane, profile: Profile) -> str | None:
+def _reuse(lane: Lane, reuse: Sequence[Sequence[str]]) -> str | None:
     """No history, n-gram or response of one request serves another."""
     arguments = list((lane["target"] or {}).get("arguments", ()))
-    used = [" ".join(flags) for flags in profile.reuse if _holds(arguments, list(flags))]
+    used = [" ".join(flags) for flags in reuse if _holds(arguments, list(flags))]
     return f"reuse across requests: {', '.join(used)}" if used else None
 
 
