@@ -17,6 +17,7 @@ from verispec.lab.experiment.measured import identical_servers
 from verispec.lab.experiment.spec import CONTROL
 from verispec.lab.gate.rules import RULES
 from verispec.lab.identity.checkout import checkout
+from verispec.lab.identity.collect import missing_fields
 from verispec.lab.identity.compare import identity_difference
 from verispec.lab.identity.report import ServerReport
 from verispec.lab.lane.questions import ask_prompts
@@ -165,3 +166,9 @@ def test_a_checkout_is_known_with_what_it_adds(tmp_path: Path) -> None:
     assert added is not None
     assert changed["dirty"]
     assert len({clean["diff_sha256"], changed["diff_sha256"], added["diff_sha256"]}) == 3
+    (tmp_path / ".git" / "index").write_bytes(b"no index")
+    unknown = checkout(tmp_path)
+    assert unknown == {"commit": clean["commit"], "dirty": None, "diff_sha256": None}  # which is not clean
+    target = small_target(source=str(tmp_path))
+    assert "source.diff_sha256" in missing_fields({"source": unknown}, target)
+    assert "source.diff_sha256" not in missing_fields({"source": clean}, target)

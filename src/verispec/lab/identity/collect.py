@@ -57,7 +57,10 @@ def missing_fields(identity: Identity, target: Target) -> list[str]:
     needed += ["draft"] if target.draft else []
     needed += ["source"] if target.source else []
     needed += ["packages"] if target.profile.packages else []
-    return [name for name in needed if identity.get(name) in (None, "", {}, [])]
+    missing = [name for name in needed if identity.get(name) in (None, "", {}, [])]
+    source = identity.get("source")
+    unread = target.source and source and source["dirty"] is None
+    return [*missing, "source.diff_sha256"] if unread else missing
 
 
 def code_files(identity: Identity) -> list[Path]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from functools import lru_cache
 from typing import Any
 
 import psutil
@@ -24,17 +23,12 @@ GPU_FIELDS = (
 SECONDS = 20.0
 
 
-@lru_cache
-def lasting_facts() -> dict[str, Any]:
-    """What does not change while the lab runs."""
-    return host_facts()
-
-
 def machine_facts() -> dict[str, Any]:
-    """The host, its GPUs with driver and clocks, and the frequency of its processors now."""
+    """The host, its governor and huge pages, its GPUs with driver and clocks, and the frequency of its processors: all
+    as they are now, since people and daemons change them while a lab runs."""
     frequency = psutil.cpu_freq() if hasattr(psutil, "cpu_freq") else None
     return {
-        **lasting_facts(),
+        **host_facts(),
         "cpu_mhz": round(frequency.current, 1) if frequency else None,
         "memory_available_bytes": psutil.virtual_memory().available,
         "gpus": gpus(),
