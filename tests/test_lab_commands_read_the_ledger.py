@@ -186,10 +186,12 @@ def test_a_submission_is_checked_and_only_shown(
     assert "not ready: hardware.cpu" in written.err
     assert "nothing was sent" in written.err
     facts.write_text(
-        facts.read_text()
-        + 'engineVersion = "1"\npromptTokens = 69\n[hardware]\ncpu = "a"\nramGb = 8\nos = "Linux"\n'
+        facts.read_text() + 'engineVersion = "1"\n[hardware]\ncpu = "a"\nramGb = 8\nos = "Linux"\n'
     )
     assert main(["lab", "export", "localmaxxing", lane, "--facts", str(facts)]) == 0
+    facts.write_text("tokSOut = 900.5\n" + facts.read_text())
+    assert main(["lab", "export", "localmaxxing", lane, "--facts", str(facts)]) == 2
+    assert "only what a lane does not measure, found 'tokSOut'" in capsys.readouterr().err
 
 
 def test_a_smoke_run_says_what_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

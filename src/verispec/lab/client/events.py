@@ -12,6 +12,8 @@ from verispec.lab.faults import LaneFaultError
 TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "refusal")
 """Where servers put what the model wrote; thinking is written by the model like anything else."""
 QUOTED = 80
+LONGEST_EVENT = 4 << 20
+"""Bytes of one event at most; what log-probabilities and ids of a whole answer need is far less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,27 @@ class Ending:
 
     usage: Mapping[str, Any] | None = None
     timings: Mapping[str, Any] | None = None
+
+
+class EventBuffer:
+    """What has arrived of a stream and is no whole event yet. Every byte is looked at once, however it arrives."""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+
+    def add(self, part: bytes) -> list[bytes]:
+        """The data of the events that end in ``part``. LaneFaultError for an event that grows without an end."""
+        seam = bytes(self._waiting[-2:]) + part
+        self._waiting += part
+        found: list[bytes] = []
+        if b"\n\n" in seam or b"\n\r\n" in seam:
+            found, rest = split_events(bytes(self._waiting))
+            self._waiting = bytearray(rest)
+        if len(self._waiting) > LONGEST_EVENT:
+            raise LaneFaultError(
+                "stream-garbage", f"expected an event, found {LONGEST_EVENT} bytes without an end"
+            )
+        return found
 
 
 def split_events(buffer: bytes) -> tuple[list[bytes], bytes]:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from verispec.lab.client.clocks import Clocks, Instant
-from verispec.lab.client.events import Ending, StreamEvent, read_event, split_events
+from verispec.lab.client.events import Ending, EventBuffer, StreamEvent, read_event
 from verispec.lab.faults import LaneFaultError
 
 READ_BYTES = 65536
@@ -52,7 +52,6 @@ class StreamClient:
         silence: float,
         longest: float = math.inf,
         clocks: Clocks | None = None,
-        key: str | None = None,
     ) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port
@@ -61,8 +60,6 @@ class StreamClient:
         self._silence = silence
         self._longest = longest
         self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        if key:
-            self._headers["Authorization"] = f"Bearer {key}"
         self.clocks = clocks or Clocks()
 
     def ask(self, body: Mapping[str, Any]) -> Answer:
@@ -99,7 +96,7 @@ class StreamClient:
 
     def _read(self, response: http.client.HTTPResponse, answer: Answer) -> None:
         began = answer.began.monotonic
-        buffer = b""
+        buffer = EventBuffer()
         while True:
             part = response.read1(READ_BYTES)
             offset = self.clocks.monotonic() - began
@@ -107,8 +104,7 @@ class StreamClient:
                 raise LaneFaultError("stream-broken", "the connection ended before the answer did")
             if offset > 1e9 * self._longest:
                 raise LaneFaultError("server-too-slow", f"no end after {self._longest:g} s")
-            complete, buffer = split_events(buffer + part)
-            for data in complete:
+            for data in buffer.add(part):
                 if data == DONE:
                     return
                 events, ending = read_event(data, offset)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from verispec.errors import OptionError
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.secrets import arguments_shown
 
@@ -14,17 +15,20 @@ TEXTS = ("hfId", "engineName", "engineVersion", "backend", "quantization", "engi
 NUMBERS = ("tokSOut", "ttftMs")
 HARDWARE = ("hwClass", "cpu", "ramGb", "os")
 GPU_HARDWARE = ("gpuName", "gpuCount", "vramGb")
-SECONDS_BETWEEN = 300
-"""The site takes one submission in five minutes."""
+MEASURED = ("tokSOut", "ttftMs", "promptTokens", "outputTokens", "batchSize")
+"""What a lane has measured, in whose place nothing else may stand."""
 
 
 def payload(ledger: Ledger, lane: str, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """(payload, what is wrong with it) of one lane by its id.
 
-    ``facts`` are what a lane does not know: hfId, backend, quantization, contextLength, notes, and anything that is to
-    stand in place of what the lane says. The rate is the lane's median over whole answers; its prompt and output tokens
-    are the medians over prompts, as integers.
+    ``facts`` are what a lane does not know: hfId, backend, quantization, contextLength, notes, and how the site calls
+    engine and hardware. The rate is the lane's median over whole answers; its prompt and output tokens are the medians
+    over prompts, as integers. OptionError for facts that are among ``MEASURED``.
     """
+    measured = sorted(set(facts) & set(MEASURED))
+    if measured:
+        raise OptionError(f"facts: expected only what a lane does not measure, found {measured[0]!r}")
     _, record = ledger.find(lane, "lane")
     rows = ledger.rows(record)
     content = {

@@ -17,13 +17,15 @@ SECONDS = 30.0
 Progress = Callable[[int, int], None]
 
 
-def served_model(url: str, otherwise: str) -> str:
-    """The name under which the server serves; the first it lists."""
+def served_model(url: str, declared: str) -> str:
+    """The name under which the server serves the model: ``declared`` where it is listed (also as ``declared:latest``,
+    as Ollama lists it), or else the first that is."""
     try:
-        listed = json.loads(fetch(f"{url}/v1/models", SECONDS) or "")
-        return str(listed["data"][0]["id"])
+        listed = [str(one["id"]) for one in json.loads(fetch(f"{url}/v1/models", SECONDS) or "")["data"]]
     except (ValueError, LookupError, TypeError):
-        return otherwise
+        return declared
+    same = [name for name in (declared, f"{declared}:latest") if name in listed]
+    return (same or listed or [declared])[0]
 
 
 def ask_canaries(request: LaneRequest, model: str, client: StreamClient) -> list[dict[str, Any]]:
