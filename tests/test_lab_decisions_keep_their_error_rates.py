@@ -12,8 +12,10 @@ import pytest
 from paired_lanes import lane
 from verispec.errors import OptionError
 from verispec.lab.decision import DecisionPlan, Verdict, decide
+from verispec.lab.experiment.spec import plan_record
 from verispec.lab.noise_bank import PUBLISHED, bank_of_lanes, read_bank, write_banks
 from verispec.lab.planning import plan_experiment
+from verispec.lab.report.power import power_of
 from verispec.lab.simulation.false_improvements import simulate_no_effect, simulate_wrong_bank
 from verispec.lab.simulation.lane_noise import (
     heavy_noise,
@@ -115,6 +117,26 @@ def test_a_plan_tells_what_lanes_can_see_before_they_run() -> None:
     assert many["noise_unknown_percent"] > many["fixed_size_percent"] > 1
     (needed,) = outlook["needed"]
     assert needed["noise_unknown_lanes"] >= needed["bank_noise_lanes"] >= needed["fixed_size_lanes"]
+
+
+def test_a_report_says_what_the_plan_could_find_at_the_noise_that_was_met() -> None:
+    plan = plan_record(PLAN)
+    found = [
+        power_of(
+            {"stage": "confirmation", "plan": plan, "decision": {"lane_deviation_percent": met}},
+            {"confirmation": 8},
+            1,
+        )
+        for met in (0.5, 4.0, None)
+    ]
+    quiet, loud, unknown = (one.smallest_percent for one in found if one is not None)
+    assert quiet is not None
+    assert loud is not None
+    assert unknown is not None
+    assert loud > 6 * quiet
+    assert quiet < unknown < loud
+    assert found[2] is not None
+    assert "published log" in found[2].source
 
 
 def test_a_killed_study_goes_on_where_it_was(tmp_path: Path) -> None:
