@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -14,7 +15,7 @@ from lab_lanes import small_canaries, small_suite, small_target
 from verispec.cli import main
 from verispec.errors import OptionError
 from verispec.lab.experiment.spec import CONTROL, Experiment
-from verispec.lab.lane.telemetry import host_channels, sampled
+from verispec.lab.lane.telemetry import Telemetry, host_channels, sampled
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.quality.company import measure_company
 from verispec.lab.quality.figures import RateFigure
@@ -198,12 +199,13 @@ def test_telemetry_is_what_the_host_shows(tmp_path: Path, monkeypatch: pytest.Mo
     tool = tmp_path / "bin" / "nvidia-smi"
     write(
         tool,
-        "#!/bin/sh\necho '0, 1410, 2619, 301.5, 44, 97'\necho '0, [N/A], 2619, 299.5, 45, 98'\nexec sleep 9\n",
+        "#!/bin/sh\nnow=$(date +'%Y/%m/%d %H:%M:%S.%3N')\necho \"$now, 0, [N/A], 2619, 301.5, 44, 97\"\nsleep 0.2\n"
+        "now=$(date +'%Y/%m/%d %H:%M:%S.%3N')\necho \"$now, 0, 1410, 2619, 299.5, 45, 98\"\nexec sleep 9\n",
     )
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
     with sampled(tmp_path / "sys", 0.02) as telemetry:
-        for step in range(6):
+        for step in range(12):
             energy.write_text(f"{1000000 + 2000000 * step}\n")
             time.sleep(0.04)
     record = telemetry.record()
@@ -213,13 +215,28 @@ def test_telemetry_is_what_the_host_shows(tmp_path: Path, monkeypatch: pytest.Mo
     assert channels["power amdgpu power1"]["min"] == 30
     assert 5 < channels["power package-0"]["mean"] < 60  # 2 J every 40 ms, on a busy machine less often
     assert channels["gpu 0 power.draw"]["mean"] == 300.5
-    assert len(channels["gpu 0 clocks.sm"]["samples"]) == 1
+    ((clock_when, clock),) = channels["gpu 0 clocks.sm"]["samples"]
+    (first, _), (second, _) = channels["gpu 0 power.draw"]["samples"]
+    assert clock == 1410
+    assert clock_when == second >= first + 0.2  # a value that was missing moves no other in time
     assert record["not_shown"] == []
     monkeypatch.setenv("PATH", str(tmp_path))
     assert host_channels(tmp_path / "nothing") == []
     with sampled(tmp_path / "nothing", 0.02) as nothing:
         pass
     assert nothing.record() == {"channels": {}, "not_shown": ["clock", "power", "temperature"]}
+
+
+def test_a_long_lane_has_no_more_samples_than_a_short_one() -> None:
+    telemetry = Telemetry()
+    for second in range(50_000):
+        telemetry.add("clock", "MHz", float(second), 9000.0 if second == 33_333 else float(second % 7))
+    channel = telemetry.record()["channels"]["clock"]
+    samples = channel["samples"]
+    assert 300 <= len(samples) <= 600
+    assert (samples[0][0], channel["max"], channel["min"]) == (0, 9000, 0)  # also of what is not kept
+    assert channel["mean"] == pytest.approx(3.18, abs=0.01)
+    assert len({later[0] - earlier[0] for earlier, later in itertools.pairwise(samples)}) == 1
 
 
 PROFILES = """

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import math
 import re
 import shutil
-import statistics
 import subprocess
 import tempfile
 import threading
@@ -20,6 +21,7 @@ from verispec.lab.lane.run import LaneRunner, Progress, run_lane
 from verispec.lab.ledger.ledger import Ledger
 
 SECONDS = 0.5
+MOST_SAMPLES = 600
 GPU_CHANNELS = {
     "clocks.sm": "MHz",
     "clocks.mem": "MHz",
@@ -27,6 +29,8 @@ GPU_CHANNELS = {
     "temperature.gpu": "C",
     "utilization.gpu": "%",
 }
+GPU_TIME = "%Y/%m/%d %H:%M:%S.%f"
+"""How the driver writes a time, in the zone of this machine."""
 KINDS = {"clock": "MHz", "power": "W", "temperature": "C"}
 """What every host is asked for, and the unit in which it comes."""
 
@@ -80,32 +84,56 @@ def host_channels(system: Path = Path("/sys")) -> list[Channel]:
 
 
 @dataclass(slots=True)
-class Telemetry:
-    """Samples of one lane: for each channel (seconds since the start, value)."""
+class Series:
+    """What one channel showed. Least, most and mean are of every value; of a long lane every second, fourth ... sample
+    (seconds since the start, value) is kept, so that there are never more than ``MOST_SAMPLES``."""
 
-    units: dict[str, str] = field(default_factory=dict)
-    samples: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    unit: str
+    samples: list[tuple[float, float]] = field(default_factory=list)
+    every: int = 1
+    count: int = 0
+    total: float = 0.0
+    least: float = math.inf
+    most: float = -math.inf
+
+    def add(self, when: float, value: float) -> None:
+        if self.count % self.every == 0:
+            if len(self.samples) == MOST_SAMPLES:
+                del self.samples[1::2]
+                self.every *= 2
+            if self.count % self.every == 0:
+                self.samples.append((round(when, 3), round(value, 3)))
+        self.count += 1
+        self.total += value
+        self.least, self.most = min(self.least, value), max(self.most, value)
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "unit": self.unit,
+            "min": round(self.least, 3),
+            "mean": self.total / self.count,
+            "max": round(self.most, 3),
+            "samples": [list(one) for one in self.samples],
+        }
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """What the channels showed during one lane, by their names."""
+
+    series: dict[str, Series] = field(default_factory=dict)
 
     def add(self, name: str, unit: str, when: float, value: float) -> None:
-        self.units[name] = unit
-        self.samples.setdefault(name, []).append((round(when, 3), round(value, 3)))
+        self.series.setdefault(name, Series(unit)).add(when, value)
 
     def record(self) -> dict[str, Any]:
         """Samples, their summaries, and which kinds the host shows nothing of."""
-        shown = {name.split(" ")[0] for name in self.samples} | {
-            kind for kind, unit in KINDS.items() if unit in self.units.values()
+        units = {one.unit for one in self.series.values()}
+        shown = {name.split(" ")[0] for name in self.series} | {
+            kind for kind, unit in KINDS.items() if unit in units
         }
         return {
-            "channels": {
-                name: {
-                    "unit": self.units[name],
-                    "min": min(value for _, value in samples),
-                    "mean": statistics.fmean(value for _, value in samples),
-                    "max": max(value for _, value in samples),
-                    "samples": [list(one) for one in samples],
-                }
-                for name, samples in self.samples.items()
-            },
+            "channels": {name: one.record() for name, one in self.series.items()},
             "not_shown": [kind for kind in KINDS if kind not in shown],
         }
 
@@ -116,7 +144,7 @@ def sampled(system: Path = Path("/sys"), seconds: float = SECONDS) -> Iterator[T
     telemetry = Telemetry()
     channels = host_channels(system)
     done = threading.Event()
-    began = time.monotonic()
+    began, began_wall = time.monotonic(), time.time()
     thread = threading.Thread(target=_sample, args=(telemetry, channels, done, seconds, began), daemon=True)
     with _gpu_log(seconds) as gpus:
         thread.start()
@@ -126,7 +154,7 @@ def sampled(system: Path = Path("/sys"), seconds: float = SECONDS) -> Iterator[T
             done.set()
             thread.join()
     for line in gpus:
-        _add_gpu(telemetry, line, seconds)
+        _add_gpu(telemetry, line, began_wall)
 
 
 def with_telemetry(
@@ -173,7 +201,7 @@ def _gpu_log(seconds: float) -> Iterator[list[str]]:
     if tool is None:
         yield lines
         return
-    fields = ",".join(("index", *GPU_CHANNELS))
+    fields = ",".join(("timestamp", "index", *GPU_CHANNELS))
     query = [
         tool,
         f"--query-gpu={fields}",
@@ -192,16 +220,21 @@ def _gpu_log(seconds: float) -> Iterator[list[str]]:
         lines += output.read().decode(errors="replace").splitlines()
 
 
-def _add_gpu(telemetry: Telemetry, line: str, seconds: float) -> None:
-    """One line is one GPU at one time; "[N/A]" is what it does not tell."""
-    index, *cells = (cell.strip() for cell in line.split(","))
-    if len(cells) != len(GPU_CHANNELS):
+def _add_gpu(telemetry: Telemetry, line: str, began: float) -> None:
+    """One line is one GPU at the time that the driver says; "[N/A]" is what it does not tell. ``began`` is a time of
+    the wall clock."""
+    moment, *cells = (cell.strip() for cell in line.split(","))
+    if len(cells) != 1 + len(GPU_CHANNELS):
+        return
+    index, *cells = cells
+    try:
+        when = datetime.datetime.strptime(moment, GPU_TIME).timestamp() - began
+    except ValueError:  # a line that was cut when the lane ended
         return
     for (name, unit), cell in zip(GPU_CHANNELS.items(), cells, strict=True):
         channel = f"gpu {index} {name}"
         with contextlib.suppress(ValueError):
-            value = float(cell)
-            telemetry.add(channel, unit, len(telemetry.samples.get(channel, ())) * seconds, value)
+            telemetry.add(channel, unit, when, float(cell))
 
 
 def _word(path: Path) -> str:
