@@ -11,15 +11,7 @@ import numpy.typing as npt
 
 from verispec import _native
 from verispec.artifacts.draft_file import DraftFile
-from verispec.backends.contract import (
-    BackendAdapter,
-    Capabilities,
-    Checkpoint,
-    Evaluation,
-    PredictionBlock,
-    PrefixBlock,
-    Row,
-)
+from verispec.backends.contract import BackendAdapter, Capabilities, Checkpoint, Evaluation, PrefixBlock, Row
 from verispec.backends.draft_block import DraftBlock
 from verispec.backends.native_draft import TargetParts
 from verispec.backends.native_heads import NativeHeads
@@ -41,6 +33,7 @@ from verispec.backends.native_prediction import (
 )
 from verispec.backends.native_prefixes import PREFIX_BLOCK, NativePrefixes
 from verispec.backends.native_states import NativeStates
+from verispec.backends.prediction_block import PredictionBlock
 from verispec.backends.row_check import check_call, check_rows
 from verispec.backends.slots import Slots, SlotState
 from verispec.backends.state_window import StateColumns

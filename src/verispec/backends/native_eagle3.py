@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from verispec import _native
-from verispec.backends.contract import COMMITTED, Prediction, PredictionBlock, Row
+from verispec.backends.contract import COMMITTED, Row
 from verispec.backends.native_draft import HeadParts
 from verispec.backends.native_prediction import PredictionEntries
+from verispec.backends.prediction_block import Prediction, PredictionBlock
 from verispec.backends.scattered_logits import ScatteredLogits
 from verispec.models.eagle3 import FED_BACK, build_eagle3
 from verispec.ops.contract import KEY_BLOCK

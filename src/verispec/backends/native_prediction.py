@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from verispec import _native
 from verispec.artifacts.model_file import ModelFile
-from verispec.backends.contract import COMMITTED, Prediction, PredictionBlock, Row
+from verispec.backends.contract import COMMITTED, Row
+from verispec.backends.prediction_block import Prediction, PredictionBlock
 from verispec.backends.scattered_logits import ScatteredLogits
 from verispec.errors import MemoryLimitError
 from verispec.models.memory import available_memory

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from verispec.artifacts.draft_file import DraftFile
 from verispec.artifacts.model_file import ModelFile
-from verispec.backends.contract import Prediction, PredictionBlock
 from verispec.backends.draft_block import BlockPrediction, DraftBlock, FollowingBlock
+from verispec.backends.prediction_block import Prediction, PredictionBlock
 from verispec.backends.scattered_logits import ScatteredLogits
 from verispec.models.dflash import BLOCK_HIDDEN, build_dflash
 from verispec.models.draft_hyperparameters import DraftHyperparameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from verispec.backends.contract import PredictionBlock
+from verispec.backends.prediction_block import PredictionBlock
 from verispec.drafting.entry_chain import EntryChainDrafter
 from verispec.drafting.sources import Choose
 

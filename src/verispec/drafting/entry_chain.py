@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from verispec import _native
-from verispec.backends.contract import PredictionBlock
+from verispec.backends.prediction_block import PredictionBlock
 from verispec.drafting.contract import CONTEXT_LIMIT, NOTHING, Drafter, Proposal
 from verispec.drafting.sources import Choose
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from verispec.backends.contract import PredictionBlock
 from verispec.backends.draft_block import DraftBlock, FollowingBlock
+from verispec.backends.prediction_block import PredictionBlock
 from verispec.drafting.contract import Drafter
 from verispec.drafting.dflash import DFlashDrafter
 from verispec.drafting.dspark import DSparkDrafter

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from verispec.backends.contract import PredictionBlock
 from verispec.backends.draft_block import DraftBlock
+from verispec.backends.prediction_block import PredictionBlock
 from verispec.drafting.draft_text import DraftText
 from verispec.drafting.suffix_corpus import SuffixCorpus
 

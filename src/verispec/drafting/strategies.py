@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from verispec.backends.contract import PredictionBlock
 from verispec.backends.draft_block import DraftBlock
+from verispec.backends.prediction_block import PredictionBlock
 from verispec.drafting import options as opt
 from verispec.drafting import requirements as req
 from verispec.drafting.contract import Drafter

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from weakref import ref
 
-from verispec.backends.contract import BackendAdapter, PredictionBlock
+from verispec.backends.contract import BackendAdapter
 from verispec.backends.draft_block import DraftBlock
+from verispec.backends.prediction_block import PredictionBlock
 from verispec.drafting.draft_text import DraftText
 from verispec.drafting.options import DRAFT_MODEL
 from verispec.drafting.resolution import Resolution

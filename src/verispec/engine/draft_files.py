@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from verispec.artifacts import ranked_vocabulary
-from verispec.backends.contract import BackendAdapter, PredictionBlock
+from verispec.backends.contract import BackendAdapter
+from verispec.backends.prediction_block import PredictionBlock
 from verispec.drafting.draft_text import DraftText
 from verispec.drafting.options import DRAFT_MODEL, FR_RANKING, FR_VOCAB_SIZE
 from verispec.drafting.sources import Choose, DraftHead

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from verispec.artifacts.draft_file import DraftFile
 from verispec.artifacts.model_file import ModelFile
-from verispec.backends.contract import PredictionBlock
 from verispec.backends.draft_block import DraftBlock
+from verispec.backends.prediction_block import PredictionBlock
 from verispec.backends.reference_head import reference_head
 from verispec.drafting.contract import Proposal
 from verispec.drafting.head_drafter import make_head_drafter

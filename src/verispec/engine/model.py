@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from verispec.backends.contract import BackendAdapter, PredictionBlock, chain
+from verispec.backends.contract import BackendAdapter, chain
 from verispec.backends.draft_block import DraftBlock
+from verispec.backends.prediction_block import PredictionBlock
 from verispec.drafting.chained_strategies import JOIN
 from verispec.drafting.options import DRAFT_MAX, DRAFT_MIN, DRAFT_MODEL, DRAFT_POLICY, RECURRENT_SNAPSHOTS
 from verispec.drafting.resolution import Resolution, availability

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from verispec.backends.contract import BackendAdapter, PredictionBlock, chain
+from verispec.backends.contract import BackendAdapter, chain
 from verispec.backends.draft_block import DraftBlock, FollowingBlock
+from verispec.backends.prediction_block import PredictionBlock
 from verispec.drafting.draft_text import DraftText
 from verispec.engine.pass_cost import CostTable
 
