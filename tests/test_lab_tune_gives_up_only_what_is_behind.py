@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -20,9 +22,13 @@ from lab_simulated import SimulatedLanes
 from paired_lanes import lane
 from verispec.cli import main
 from verispec.errors import OptionError
+from verispec.lab.candidates import build
+from verispec.lab.candidates.source_patch import BuildRecipe, SourcePatch
 from verispec.lab.evidence_rows import LaneValues
 from verispec.lab.experiment.spec import CONTROL
+from verispec.lab.lane import telemetry
 from verispec.lab.lane.device_claims import claimed, parts_of
+from verispec.lab.lane.request import LaneRequest
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.questions import ask
 from verispec.lab.search.outlook import search_outlook
@@ -272,6 +278,44 @@ def test_a_device_is_held_by_one_lane_at_a_time(tmp_path: Path) -> None:
         assert told == []  # other processors are another device
 
 
+def held(device: str) -> bool:
+    """Whether somebody has claimed all of a device."""
+    folder = Path(tempfile.gettempdir()) / f"verispec-devices-{os.getuid()}"
+    for part in parts_of(device):
+        with (folder / part).open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            return False
+    return True
+
+
+def test_whatever_uses_a_device_claims_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes of ``lab smoke`` and those of a cluster, and builds, which want every processor."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    claimed_by: dict[str, bool] = {}
+
+    def lane(ledger: Ledger, request: LaneRequest, progress: object) -> tuple[str, dict[str, Any]]:
+        claimed_by[request.experiment] = held(request.device)
+        record = {"kind": "lane", "lane": request.lane, "log": None, "valid": True, "gate": []}
+        return ledger.add(record), record
+
+    monkeypatch.setattr(telemetry, "run_lane", lane)
+    measure_elsewhere(lane_request(small_target(), experiment="ray", device="cpu:0"), {})
+    target = tmp_path / "target.toml"
+    target.write_text('profile = "verispec"\nmodel = "tiny"\n')
+    assert main(["lab", "smoke", str(target), "--json", "--lab", str(tmp_path / "lab")]) == 0
+    assert claimed_by == {"ray": True, "smoke": True}
+    built: list[bool] = []
+    monkeypatch.setattr(build, "clean_copy", lambda repository, base, folder: folder.mkdir() or "0" * 40)
+    monkeypatch.setattr(build, "_run", lambda *_: built.append(held("cpu")) or 0)
+    recipe = BuildRecipe(commands=(("make",),))
+    build.build(SourcePatch(tmp_path, "main", "", recipe=recipe), tmp_path / "copy", patched=False)
+    assert built == [True]
+    assert not held("cpu")
+
+
 def test_a_lane_measured_elsewhere_comes_home_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_JOB_ID", "7")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -288,9 +332,11 @@ def test_a_lane_measured_elsewhere_comes_home_whole(tmp_path: Path, monkeypatch:
 
 ON_RAY = """
 import sys
+import tempfile
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from lab_lanes import lane_request, small_target
+from verispec.lab.lane.request import LaneRequest
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.search.ray_lanes import lanes_on_ray
 with lanes_on_ray(None, ["cpu:0"]) as run_one_lane:

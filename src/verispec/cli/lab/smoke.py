@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
+from verispec.cli.lab.observing import careful_lanes
 from verispec.cli.output import JsonOption, print_json
 
 
@@ -24,7 +25,6 @@ def command(
     """Run one short lane and say which rules of the gate it breaks. Exit status 1 when it breaks one."""
     from verispec.lab.experiment.smoke import smoke_suite
     from verispec.lab.lane.request import LaneRequest
-    from verispec.lab.lane.run import run_lane
     from verispec.lab.suites.canaries import load_canaries
     from verispec.lab.suites.prompts import load_prompts
     from verispec.lab.targets.devices import check_device
@@ -45,7 +45,7 @@ def command(
         cap=cap,
         canaries=load_canaries(canaries, ledger.home),
     )
-    _, record = run_lane(ledger, request)
+    _, record = careful_lanes()(ledger, request, lambda done, total: None)
     if as_json:
         print_json(record)
     else:

@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from verispec.errors import VerispecError
 from verispec.lab.candidates.clean_copy import PatchError, TouchedFile, apply_patch, clean_copy
 from verispec.lab.candidates.source_patch import BuildRecipe, SourcePatch
 from verispec.lab.identity.digests import file_digest
+from verispec.lab.lane.device_claims import claimed
 from verispec.lab.launch.server_log import log_end
 
 TAIL = 500
@@ -51,8 +52,14 @@ class Build:
         }
 
 
-def build(source: SourcePatch, folder: Path, patched: bool) -> Build:
-    """Copies the base into ``folder``, patches it if asked, and runs the recipe.
+def build(
+    source: SourcePatch,
+    folder: Path,
+    patched: bool,
+    waiting: Callable[[str], None] = lambda device: None,
+) -> Build:
+    """Copies the base into ``folder``, patches it if asked, and runs the recipe while no lane runs on a processor:
+    ``waiting`` is told when it must wait for that.
 
     Raises BuildError for a patch that does not apply, a command that fails or takes too long, a product that is not
     there. OptionError when the repository or the commit does not exist.
@@ -63,9 +70,10 @@ def build(source: SourcePatch, folder: Path, patched: bool) -> Build:
         files = apply_patch(folder, source.patch) if patched else []
     except PatchError as error:
         raise BuildError(str(error)) from error
-    began = time.monotonic()
-    _run_all(source.recipe, folder, log)
-    seconds = time.monotonic() - began
+    with claimed("cpu", waiting=waiting):
+        began = time.monotonic()
+        _run_all(source.recipe, folder, log)
+        seconds = time.monotonic() - began
     products = {}
     for name in source.recipe.products:
         if not (folder / name).is_file():

@@ -48,7 +48,7 @@ def run_candidate(
         try:
             for which in _needed(candidate):
                 watching.stage(f"build, {which}", 0)
-                builds[which] = _build(ledger, candidate, folder / which, logs)
+                builds[which] = _build(ledger, candidate, folder / which, logs, watching)
         except BuildError as error:
             experiment = _experiment(ledger, candidate, folder, builds)
             ended = _refuse(ledger, experiment, candidate.name, [str(error)], watching)
@@ -64,10 +64,16 @@ def _needed(candidate: Candidate) -> Sequence[str]:
     return ("patched", "unpatched") if candidate.source.control == UNPATCHED else ("patched",)
 
 
-def _build(ledger: Ledger, candidate: Candidate, folder: Path, logs: dict[str, str]) -> Build:
+def _build(
+    ledger: Ledger, candidate: Candidate, folder: Path, logs: dict[str, str], observer: Observer
+) -> Build:
     assert candidate.source is not None
+
+    def waiting(device: str) -> None:
+        observer.noticed(f"{device}: a lane runs there; the build waits until it ends")
+
     try:
-        return build(candidate.source, folder, folder.name == "patched")
+        return build(candidate.source, folder, folder.name == "patched", waiting)
     finally:
         with suppress(FileNotFoundError):  # it did not come to a build
             log = folder.with_name(f"{folder.name}.log")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from verispec.errors import BackendError, OptionError, UnsupportedError
+from verispec.lab.lane.device_claims import claiming
 from verispec.lab.lane.request import LaneRequest
 from verispec.lab.lane.run import LaneRunner, Progress
 from verispec.lab.lane.telemetry import with_telemetry
@@ -86,7 +87,7 @@ def measure_elsewhere(request: LaneRequest, environment: Mapping[str, str | None
             os.environ[name] = value
     with tempfile.TemporaryDirectory(prefix="verispec-lane-ledger-") as folder:
         ledger = Ledger(Path(folder))
-        _, lane = with_telemetry()(ledger, request, lambda done, total: None)
+        _, lane = claiming(with_telemetry())(ledger, request, lambda done, total: None)
         log = b"" if lane["log"] is None else ledger.logs.get_bytes(lane["log"], ".log")
         return Shipment(tuple(record for _, record in ledger.records()), log)
 
