@@ -12,7 +12,7 @@ from verispec.lab.identity.compare import identity_difference
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.ledger.objects import LedgerError
 from verispec.lab.metrics.lane_values import lane_values
-from verispec.lab.metrics.summary import FACTORS
+from verispec.lab.metrics.summary import FACTORS, passes_inferred
 from verispec.lab.statistics.two_factors import FactorEffect, two_factors
 
 COMPARED = ("rate_1_100", "full", "wall", "ttft", *FACTORS)
@@ -50,6 +50,7 @@ def compare(first: Sequence[MeasuredLane], second: Sequence[MeasuredLane]) -> di
         "outputs": output_summary(compare_arms(first, second)),
         "metrics": {name: _medians(first, second, name) for name in COMPARED},
         "factors": _factors(first, second),
+        "passes_inferred": any(passes_inferred(lane.rows) for lane in (*first, *second)),
     }
 
 

@@ -38,6 +38,7 @@ def command(
 
 def _print(result: dict[str, Any]) -> None:
     from verispec.cli.lab.experiment_text import print_outputs
+    from verispec.lab.metrics.summary import INFERRED
 
     typer.echo(f"{', '.join(result['second'])} against {', '.join(result['first'])}")
     for line in result["invalid"]:
@@ -56,6 +57,8 @@ def _print(result: dict[str, Any]) -> None:
     for one in result["factors"] or ():
         low, high = (percent_text(end) for end in one["interval_percent"])
         typer.echo(f"{one['name']}: {percent_text(one['change_percent'])} ({low} to {high})")
+    if result["factors"] and result["passes_inferred"]:
+        typer.echo(INFERRED)
     typer.echo(f"\n{len(result['identity'])} differences of identity")
     for path, (left, right) in list(result["identity"].items())[:MOST]:
         typer.echo(f"  {path}: {_short(left)} -> {_short(right)}")

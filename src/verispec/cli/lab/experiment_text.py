@@ -9,6 +9,7 @@ import typer
 
 from verispec.cli.lab.ledger_option import day_text, percent_text
 from verispec.cli.output import print_table
+from verispec.lab.metrics.summary import INFERRED
 
 Record = Mapping[str, Any]
 RATES = {"rate_1_100": "rate 1-100", "rate_1_100_by_100": "(by 100: 1% high)", "full": "full", "wall": "wall"}
@@ -93,6 +94,8 @@ def _print_summary(summary: Record) -> None:
             low, high = found["mean_interval"]
             label = name.replace("_", " ")
             typer.echo(f"{label} {found['mean']:.4g}{unit} (95% over prompts: {low:.4g} to {high:.4g})")
+    if summary["tokens_per_pass"] and summary.get("passes_inferred"):
+        typer.echo(INFERRED)
 
 
 def print_decision(record: Record) -> None:

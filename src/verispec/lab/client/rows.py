@@ -77,11 +77,12 @@ def _silent_fault(answer: Answer, total: Any, uncounted: bool) -> LaneFaultError
 
 def read_counts(
     row: Row, sources: Mapping[str, Source], before: Mapping[str, float], after: Mapping[str, float]
-) -> dict[str, float]:
-    """Passes, drafted and accepted tokens of one row by the profile's ``sources``; what a source lacks is left out.
+) -> tuple[dict[str, float], bool]:
+    """Passes, drafted and accepted tokens of one row by the profile's ``sources``, and whether passes are inferred.
 
-    ``before`` and ``after`` are samples of the server's metrics around the request. A server that counts tokens and
-    accepted ones but not passes has written one token a pass beside the accepted ones.
+    What a source lacks is left out. ``before`` and ``after`` are samples of the server's metrics around the request. A
+    server that counts tokens and accepted ones but not passes should have written one token a pass beside the accepted
+    ones; that is not seen, and wrong by the passes that wrote none (a long prompt's, a draft's that was thrown away).
     """
     found: dict[str, float] = {}
     for name, source in sources.items():
@@ -89,9 +90,9 @@ def read_counts(
         if value is not None:
             found[name] = value
     tokens = (row.get("usage") or {}).get("completion_tokens")
-    if "passes" not in found and "accepted" in found and isinstance(tokens, int):
-        found["passes"] = tokens - found["accepted"]
-    return found
+    if "passes" in found or "accepted" not in found or not isinstance(tokens, int):
+        return found, False
+    return {**found, "passes": tokens - found["accepted"]}, True
 
 
 def _count(row: Row, source: Source, before: Mapping[str, float], after: Mapping[str, float]) -> float | None:

@@ -61,7 +61,8 @@ def ask_prompts(
         body = request.body(model, prompt.text, request.cap)
         row = raw_row(prompt, order, body, client.ask(body))
         after = report.metrics() if sampled else {}
-        row |= {"lane": request.lane, "counts": read_counts(row, sources, before, after)}
+        counts, inferred = read_counts(row, sources, before, after)
+        row |= {"lane": request.lane, "counts": counts} | ({"passes_inferred": True} if inferred else {})
         yield row
         if row["fault"] is not None:
             return

@@ -11,6 +11,8 @@ import numpy as np
 from verispec.lab.metrics.rates import RATES, row_metrics
 
 FACTORS = ("tokens_per_pass", "seconds_per_pass")
+INFERRED = "passes are inferred (tokens - accepted): the server does not count them"
+"""What stands beside the two factors where that is so."""
 SUMMARISED = (*RATES, "ttft", "tokens", *FACTORS)
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -40,7 +42,13 @@ def lane_summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         **summary,
         "request_wide": {"tokens": tokens, "seconds": seconds, "rate": tokens / seconds if seconds else None},
         "passes": pass_totals(sound),
+        **({"passes_inferred": True} if passes_inferred(sound) else {}),
     }
+
+
+def passes_inferred(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the passes of any row are what should follow from its tokens, and not what the server counted."""
+    return any(row.get("passes_inferred") for row in rows)
 
 
 def pass_totals(rows: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from verispec import __version__
 from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.metrics.summary import INFERRED
 from verispec.lab.report import text
 from verispec.lab.report.candidate_facts import CandidateFacts, candidate_facts
 from verispec.lab.report.experiment_facts import ExperimentFacts, experiment_called, read_experiment_facts
@@ -91,6 +92,12 @@ class ExperimentPage:
         """Of the lanes behind the verdicts: the last stage of each candidate, and the controls beside them."""
         lanes = {lane.digest: lane for one in self.candidates for lane in (*one.control, *one.candidate)}
         return factor_points(list(lanes.values()))
+
+    @property
+    def passes_inferred(self) -> str:
+        """A sentence where the servers of those lanes did not count passes themselves."""
+        lanes = [lane for one in self.candidates for lane in (*one.control, *one.candidate)]
+        return INFERRED if any(lane.record["summary"].get("passes_inferred") for lane in lanes) else ""
 
     def factors(self) -> Markup:
         return plot_factors(self.factor_points, self.facts.arms)
