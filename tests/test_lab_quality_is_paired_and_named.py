@@ -178,12 +178,33 @@ def test_company_costs_each_answer_and_leaves_what_is_written(tmp_path: Path) ->
     assert len(crowd["identity"]["binary"]["sha256"]) == 64
     broken = measure_company(ledger, small_target("--fault", "dies-at-start"), "cpu", small_suite(1), 64, [])
     assert "server-crashed-at-start" in broken["widths"][0]["faults"][0]
+    assert b"no such kernel" in ledger.logs.get_bytes(broken["widths"][0]["log"], ".log")
     assert verify(ledger).holds
 
 
 def write(path: Path, content: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
+
+
+def test_company_is_looked_at_as_a_lane_is(tmp_path: Path) -> None:
+    probe = {"knob": "--p-min", "counters": ["drafted"]}
+    ledger = Ledger(tmp_path)
+    target = small_target(
+        "--fault",
+        "drips",
+        "--p-min",
+        "0.5",
+        answer_seconds=0.3,
+        activation=[probe],
+    )
+    (alone,) = measure_company(ledger, target, "cpu", small_suite(3), 64, [])["widths"]
+    assert any("server-too-slow" in one for one in alone["faults"])
+    assert any(one.startswith("knobs-read: --p-min") for one in alone["faults"])
+    cached = small_target("--fault", "cached")
+    (alone,) = measure_company(ledger, cached, "cpu", small_suite(1), 64, [])["widths"]
+    assert alone["faults"] == ["nothing-cached: cached tokens: p0 9"]
+    assert verify(ledger).holds
 
 
 def test_telemetry_is_what_the_host_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
