@@ -48,7 +48,7 @@ VALUES = (
     [[]],
     10**30,
 )
-TRIES = 60
+TRIES = 30
 
 
 @pytest.fixture(scope="module")
