@@ -13,20 +13,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import beta
-
 from verispec.bench.host import host_facts, load_average
 from verispec.lab.experiment.run import run_experiment
 from verispec.lab.experiment.spec import load_experiment
 from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.statistics.proportions import Proportion
 
 SPECIFICATION = Path(__file__).parent / "lab" / "same.toml"
 FALSE = ("improvement", "promoted")
-
-
-def upper_bound(found: int, count: int) -> float:
-    """Clopper and Pearson's one-sided 95% bound of a share."""
-    return 1.0 if found == count else float(beta.ppf(0.95, found + 1, count - found))
 
 
 def measure(ledger: Ledger, count: int) -> dict[str, Any]:
@@ -42,7 +36,7 @@ def measure(ledger: Ledger, count: int) -> dict[str, Any]:
         "experiments": count,
         "verdicts": dict(kinds),
         "false_improvements": false,
-        "false_improvements_upper_bound": upper_bound(false, count),
+        "false_improvements_upper_bound": Proportion(false, count).upper(),
         "host": host_facts(),
         "load": load_average(),
         "each": verdicts,

@@ -59,6 +59,17 @@ def test_suites_of_ones_own_are_found_by_name(tmp_path: Path) -> None:
         load_prompts("other", tmp_path)
 
 
+def test_a_suite_that_there_is_not_is_answered_with_those_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "outside.toml").write_text("")
+    (tmp_path / "suites").mkdir()
+    for name in ("nothing", "../outside", "../data/screen-4", ""):
+        with pytest.raises(OptionError, match=r"copy-heavy-12.*realistic-12") as caught:
+            load_prompts(name, tmp_path)
+        assert "canaries" not in str(caught.value)
+    with pytest.raises(OptionError, match="expected one of canaries, canaries-small, or"):
+        load_canaries("nothing", tmp_path)
+
+
 @pytest.mark.parametrize(
     ("canary", "right", "wrong"),
     [

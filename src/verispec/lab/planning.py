@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from verispec.lab.decision.decision import rounded_percent
 from verispec.lab.decision.plan import DecisionPlan
 from verispec.lab.noise_bank import NoiseBank
 from verispec.lab.simulation.sequential_power import pairs_for, smallest_detectable
@@ -37,9 +38,9 @@ def plan_experiment(
         "detectable": [
             {
                 "lanes_per_arm": count,
-                "noise_unknown_percent": _percent(smallest_detectable(deviation, count, plan)),
-                "bank_noise_percent": _percent(smallest_detectable(deviation, count, with_bank)),
-                "fixed_size_percent": _percent(smallest_for_pairs(count, deviation)),
+                "noise_unknown_percent": rounded_percent(smallest_detectable(deviation, count, plan)),
+                "bank_noise_percent": rounded_percent(smallest_detectable(deviation, count, with_bank)),
+                "fixed_size_percent": rounded_percent(smallest_for_pairs(count, deviation)),
             }
             for count in lanes
         ],
@@ -60,7 +61,3 @@ def _by_prompts(bank: NoiseBank) -> dict[str, float] | None:
     if bank.components is None:
         return None
     return {str(prompts): round(100 * bank.components.lane_mean(prompts), 3) for prompts in (4, 12, 24, 48)}
-
-
-def _percent(log_effect: float | None) -> float | None:
-    return None if log_effect is None else round(100 * math.expm1(log_effect), 3)

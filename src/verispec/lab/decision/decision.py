@@ -15,6 +15,11 @@ def percent(log_effect: float) -> float:
     return 100 * math.expm1(min(log_effect, 300.0))
 
 
+def rounded_percent(log_effect: float | None, digits: int = 3) -> float | None:
+    """As ``percent``, for people; None for an effect that is not known or that nothing finds."""
+    return None if log_effect is None else round(percent(log_effect), digits)
+
+
 def _bounds(interval: tuple[float, float]) -> list[float | None]:
     return [round(percent(end), 3) if math.isfinite(end) else None for end in interval]
 

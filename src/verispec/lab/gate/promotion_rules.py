@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from verispec.lab.decision.promotion import FEWEST_CLASSES, FEWEST_PROMPTS
 from verispec.lab.gate.rules import Lane, Rows, RuleResult
 from verispec.lab.metrics.rates import WINDOW
 
-FEWEST_PROMPTS = 12
-FEWEST_CLASSES = 5
 CAP = 512
 
 

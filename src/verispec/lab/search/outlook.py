@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from verispec.lab.decision.decision import rounded_percent
 from verispec.lab.experiment.bank import own_bank
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.noise_bank import PUBLISHED, NoiseBank, read_bank
@@ -38,7 +39,9 @@ def search_outlook(ledger: Ledger, search: Search) -> dict[str, Any]:
                 "rounds": halving.rounds(rung),
                 "lanes_at_most": halving.rounds(rung) * devices * (alive + 1),
                 "lanes_if_halved": halving.rounds(rung) * devices * (halved + 1),
-                "gap_percent": _percent(smallest_detectable(deviation, rounds * devices, giving_up)),
+                "gap_percent": rounded_percent(
+                    smallest_detectable(deviation, rounds * devices, giving_up), 2
+                ),
             }
         )
     confirming = experiment.stages.confirmation * devices
@@ -52,7 +55,7 @@ def search_outlook(ledger: Ledger, search: Search) -> dict[str, Any]:
         "lanes_allowed": halving.lanes or None,
         "rungs": rungs,
         "confirmation_lanes_per_arm": confirming,
-        "confirmation_effect_percent": _percent(found),
+        "confirmation_effect_percent": rounded_percent(found, 2),
         "lane_deviation_percent": round(100 * deviation, 3),
         "noise_source": bank.source if own else "a published log, for want of controls of one's own",
         "goes_on": None if going_on is None else going_on["experiment"],
@@ -63,7 +66,3 @@ def _bank(ledger: Ledger, search: Search) -> tuple[NoiseBank, bool]:
     """Past controls at the rungs' cap; the published log's where there are none."""
     bank = own_bank(ledger, search.experiment, search.experiment.stages.screen_cap)
     return (bank, True) if bank.noise.degrees else (read_bank(PUBLISHED, "512", "median"), False)
-
-
-def _percent(log_effect: float | None) -> float | None:
-    return None if log_effect is None else round(100 * math.expm1(log_effect), 2)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from verispec.errors import OptionError
-from verispec.lab.suites.location import suite_text
+from verispec.lab.suites.location import suite_names, suite_text
 
 FORM = "name, version, repeats, max_tokens and canaries with id, check, text and expected"
 
@@ -56,7 +56,8 @@ class CanarySuite:
 
 def load_canaries(name: str, home: Path | None = None) -> CanarySuite:
     """The canary suite ``name``, or a TOML file of the same form. OptionError when there is none or it is malformed."""
-    text = suite_text(name, ".toml", home)
+    known = [one for one in suite_names(".toml", home) if one.startswith("canaries")]
+    text = suite_text(name, ".toml", home, known)
     try:
         content = tomllib.loads(text)
         canaries = tuple(

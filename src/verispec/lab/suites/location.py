@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -9,25 +10,26 @@ from verispec.errors import OptionError
 from verispec.lab.home import lab_home
 
 
-def suite_text(name: str, ending: str, home: Path | None = None) -> str:
+def suite_text(name: str, ending: str, home: Path | None = None, known: Sequence[str] = ()) -> str:
     """The text of the suite ``name``: a path that ends in ``ending``, such as ``.toml``, or a name.
 
-    The names of verispec win over those in ``suites/`` of the lab's folder, so that a name means the same everywhere.
-    Raises OptionError, with the names that there are, when it is none of them.
+    The names of verispec win over those in ``suites/`` of the lab's folder, so that a name means the same everywhere; a
+    name leads into no other folder. Raises OptionError when it is none, with the names that are ``known`` to the caller
+    (all whose files have this ending without them).
     """
     path = Path(name)
     if path.suffix == ending:
         if not path.is_file():
             raise OptionError(f"suite: expected a file, found none at {name}")
         return path.read_text(encoding="utf-8")
+    names = suite_names(ending, home)
+    if name not in names:
+        expected = ", ".join(known or names)
+        raise OptionError(f"suite: expected one of {expected}, or a {ending} file, found {name!r}")
     inside = resources.files(__package__) / "data" / f"{name}{ending}"
     if inside.is_file():
         return inside.read_text(encoding="utf-8")
-    own = _own_folder(home) / f"{name}{ending}"
-    if own.is_file():
-        return own.read_text(encoding="utf-8")
-    known = ", ".join(suite_names(ending, home))
-    raise OptionError(f"suite: expected one of {known}, or a {ending} file, found {name!r}")
+    return (_own_folder(home) / f"{name}{ending}").read_text(encoding="utf-8")
 
 
 def suite_names(ending: str, home: Path | None = None) -> list[str]:

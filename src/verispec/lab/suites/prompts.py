@@ -20,7 +20,7 @@ def load_prompts(name: str, home: Path | None = None) -> Suite:
     """
     if name in bench.suite_names():
         return bench.load_suite(name)
-    text = suite_text(name, ".toml", home)
+    text = suite_text(name, ".toml", home, prompt_suite_names(home))
     try:
         return bench.parse_suite(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
