@@ -323,7 +323,7 @@ def test_what_is_wrong_with_a_grammar_is_said_with_its_file(
 def test_conformance_prints_its_checks(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("verispec.conformance.suite.STRATEGIES", ("suffix",))
+    monkeypatch.setattr("verispec.conformance.suite.running_strategies", lambda model: ("suffix",))
     monkeypatch.setattr("verispec.conformance.suite.STEPS", ("evaluate",))
     monkeypatch.setattr("verispec.conformance.suite.TEXT", PROMPT)
     report = answer(capsys, ["conformance", "native", MODEL, "--max-tokens", "8", *SHORT])

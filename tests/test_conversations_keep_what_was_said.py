@@ -26,7 +26,7 @@ def test_a_prefix_evaluated_again_is_counted(smollm2: Model, monkeypatch: pytest
     with smollm2.conversation() as conversation:
         assert conversation.send("Say a word.", max_tokens=4).result().counters.replays == 0
         assert conversation.send("And another.", max_tokens=4).result().counters.replays == 0
-        monkeypatch.setattr(smollm2.backend, "oldest_length", lambda sequence: 1000)
+        monkeypatch.setattr(smollm2.backend, "holds", lambda sequence, length: False)
         third = conversation.send("And another.", max_tokens=4).result()
         assert (third.counters.replays, third.counters.reused_tokens) == (1, 0)
         assert smollm2.generate(conversation.messages[:-1], max_tokens=4).tokens == third.tokens
