@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from verispec.lab.experiment import stage
-from verispec.lab.lane import telemetry
+from verispec.lab.lane import device_claims, telemetry
 from verispec.lab.lane.derived import derived
 from verispec.lab.lane.request import LaneRequest
 from verispec.lab.ledger.ledger import Ledger
@@ -110,6 +110,7 @@ def simulate(monkeypatch: pytest.MonkeyPatch, speeds: Speeds, **how: Any) -> Sim
     lanes = SimulatedLanes(speeds, **how)
     for place in (stage, telemetry):  # where lanes are run without and with what commands put around them
         monkeypatch.setattr(place, "run_lane", lanes)
+    monkeypatch.setattr(device_claims, "parts_of", lambda device: [])  # they use none, and wait for none
     monkeypatch.setattr(
         "os.fsync", lambda descriptor: None
     )  # what a power cut would leave is tested elsewhere
