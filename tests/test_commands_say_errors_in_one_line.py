@@ -125,3 +125,32 @@ def test_help_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pull" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+HYBRID = Path(__file__).parent / "data" / "tiny-hybrid.gguf"
+
+
+def test_inspect_states_the_window_and_the_prediction_block(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(HYBRID)]) == 0
+    shown = capsys.readouterr().out
+    assert "4 sequences of 9 states each (S = 7)" in shown
+    assert "1 block, for strategy mtp" in shown
+    assert main(["inspect", str(HYBRID), "--json"]) == 0
+    memory = json.loads(capsys.readouterr().out)["memory"]
+    assert memory["states"] == 4 * 9 * 212 * 1024
+    assert memory["snapshots"] == 7
+
+
+def test_a_replay_is_shown_and_a_receipt_of_a_file_says_how_to_verify_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt = tmp_path / "receipt.json"
+    run = ["run", str(HYBRID), "--raw", "def read(self):", "--max-tokens", "40", "--spec-mode", "mtp"]
+    run += ["--spec-draft-max", "7", "--spec-mtp-recurrent-snapshots", "1", "--spec-draft-policy", "fixed"]
+    assert main([*run, "--receipt", str(receipt), "--include-text", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["replays"] == 1
+    assert found["guarded_round"] is not None
+    assert main(["verify", str(receipt)]) == 1
+    assert "is not in the store; name its file with --model FILE" in capsys.readouterr().out
+    assert main(["verify", str(receipt), "--model", str(HYBRID)]) == 0

@@ -184,6 +184,10 @@ ALL = "\n".join(f'{role} = "Q8_0"' for role in ROLES)
             "parts.attn_v: expected",
         ),
         (
+            f"name = 'x'\n[types]\n{ALL}\n[parts]\nssm_alfa = 'Q8_0'",
+            "parts: expected the name of a tensor in its layer, found 'ssm_alfa'; did you mean ssm_alpha?",
+        ),
+        (
             f"name = 'x'\n[types]\n{ALL}\n[parts]\nattn_v = {{ layers = 'all' }}",
             "parts.attn_v: expected a type",
         ),

@@ -21,9 +21,12 @@ import hashlib
 import json
 import tomllib
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
+
+import gguf
 
 from verispec.artifacts.tensor_roles import ROLES, Layout, Role, block_of
 from verispec.artifacts.tensor_types import TensorType
@@ -141,6 +144,8 @@ def parse_recipe(text: str, source: str) -> Recipe:
     if separate and "draft_head" not in types:
         raise OptionError(f"recipe {source}: types: expected draft_head, since separate_draft_head is true")
     parts = _table(content, "parts", source)
+    for part in parts:
+        _check_part_name(part, f"recipe {source}: parts")
     return Recipe(
         name=name,
         description=str(content.get("description", "")),
@@ -149,6 +154,18 @@ def parse_recipe(text: str, source: str) -> Recipe:
         separate_draft_head=separate,
         content=content,
     )
+
+
+def _check_part_name(part: str, where: str) -> None:
+    """Raises OptionError for a name that no layer of any family has: the exception would silently not be made."""
+    in_layers = "blk.{bid}."
+    known = [
+        name.removeprefix(in_layers) for name in gguf.TENSOR_NAMES.values() if name.startswith(in_layers)
+    ]
+    if part not in known:
+        near = get_close_matches(part, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise OptionError(f"{where}: expected the name of a tensor in its layer, found {part!r}{hint}")
 
 
 def _table(content: dict[str, Any], key: str, source: str) -> dict[Any, Any]:

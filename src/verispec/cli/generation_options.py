@@ -103,7 +103,7 @@ StrictOption = Annotated[
     bool | None, typer.Option("--strict-drafter", help="Fail the request when its drafter fails.")
 ]
 
-LOAD_NAMES = ("ctx", "threads", "backend")
+LOAD_NAMES = ("ctx", "threads", "backend", "snapshots")
 
 
 def gather_options(config: Path | None, flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -61,7 +61,8 @@ def memory_dict(plan: ModelPlan | None) -> dict[str, int] | None:
         return None
     need, limits = plan.need, plan.limits
     room = {"context": limits.context, "sequences": limits.sequences}
-    return {"weights": need.weights, "cache": need.cache, "workspace": need.workspace, **room}
+    parts = {"weights": need.weights, "cache": need.cache, "workspace": need.workspace, "states": need.states}
+    return {**parts, **room, "snapshots": limits.window}
 
 
 def show_summary(inspection: Inspection) -> None:
@@ -120,6 +121,10 @@ def show_tensors(inspection: Inspection) -> None:
 def show_verdict(plan: ModelPlan | None, obstacles: list[str]) -> None:
     if plan is not None:
         room = f"a context of {plan.limits.context} and {plan.limits.sequences} sequences"
+        if plan.need.states:
+            room += f" of {plan.limits.window + 2} states each (S = {plan.limits.window})"
+        if plan.model.prediction_layers:
+            typer.echo(f"{'prediction:':15}{plan.model.prediction_layers} block, for strategy mtp")
         typer.echo(f"{'memory:':15}{plan.need.describe()}, for {room}")
         typer.secho("runs: yes, on the native backend", fg=typer.colors.GREEN)
     for obstacle in obstacles:

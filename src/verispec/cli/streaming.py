@@ -54,12 +54,13 @@ def rate(completion: Completion) -> float | None:
 
 
 def summary(completion: Completion) -> str:
-    """One line: tokens, rate, passes, what was accepted, the strategy, and why the answer ended."""
+    """One line: tokens, rate, passes, what was proposed and accepted, the strategy, and why the answer ended."""
     written, measured = len(completion.tokens), rate(completion)
     parts = [
         f"{written} token{'' if written == 1 else 's'}",
         *(() if measured is None else (f"{measured:.1f} tokens/s",)),
         f"{completion.passes} target passes",
+        f"{completion.drafted} proposed",
         f"{completion.accepted_per_pass:.2f} accepted a pass",
         f"strategy {completion.strategy}",
         f"finish {completion.finish_reason}",
@@ -68,6 +69,9 @@ def summary(completion: Completion) -> str:
     unread = completion.options.resolution.unread
     if unread:
         parts.append(f"not read by it: {' '.join(unread)}")
+    replays = completion.counters.replays
+    if replays:
+        parts.append(f"{replays} replay{'' if replays == 1 else 's'}")
     if completion.faults:
         parts.append(f"{len(completion.faults)} drafter faults")
     parts += completion.warnings
@@ -90,6 +94,8 @@ def completion_dict(completion: Completion) -> dict[str, Any]:
         "accepted": completion.accepted,
         "accepted_per_pass": completion.accepted_per_pass,
         "accepted_by_position": completion.accepted_by_position(),
+        "replays": completion.counters.replays,
+        "guarded_round": completion.counters.guarded_round,
         "faults": list(completion.faults),
         "warnings": list(completion.warnings),
         "reused_tokens": completion.counters.reused_tokens,

@@ -11,7 +11,7 @@ import typer
 from verispec.cli import generation_options as flags
 from verispec.cli.output import JsonOption, print_json
 from verispec.cli.text_file import read_json, read_text
-from verispec.errors import OptionError
+from verispec.errors import FetchError, OptionError
 
 if TYPE_CHECKING:
     from verispec.engine.model import Model
@@ -66,11 +66,16 @@ def command(
 def _load_target(
     facts: Mapping[str, Any], model: str | None, threads: int | None, opened: list[Model]
 ) -> ModelReplayer:
+    from verispec.artifacts.store import Store
     from verispec.engine.loading import BACKENDS, DEFAULT_BACKEND, load
     from verispec.engine.replay import ModelReplayer
 
     backend = str(facts["runtime"].get("backend"))
-    digest = facts["artifacts"].get("target", "")
+    digest = str(facts["artifacts"].get("target", ""))
+    if model is None and not Store().blob_path(digest).is_file():
+        raise FetchError(
+            f"the receipt's target (SHA-256 {digest[:16]}...) is not in the store; name its file with --model FILE"
+        )
     loaded = load(
         model or f"sha256:{digest}",
         ctx=facts["prompt"]["tokens"] + max(facts["output"]["tokens"], 1),
