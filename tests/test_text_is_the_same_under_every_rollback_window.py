@@ -13,6 +13,7 @@ from adversarial_drafters import OracleDrafter
 from tiny_hybrid import HYBRIDS, TinyHybrid, write_hybrid
 from verispec.backends.native import NativeBackend
 from verispec.backends.native_plan import plan_model
+from verispec.conformance.faults import STEPS, resume_after_fault
 from verispec.conformance.parity import Case, first_difference
 from verispec.drafting.mtp import MtpDrafter
 from verispec.engine.batching.job import Job
@@ -198,6 +199,7 @@ def test_company_and_cached_prefixes_change_nothing(hybrid: Model, mode: str, ca
     options: dict[str, Any] = {"max_tokens": 14, "spec_mode": mode, **SAMPLING}
     if mode != "off":
         options |= {"spec_draft_max": 5, "spec_mtp_recurrent_snapshots": 3, "spec_draft_p_min": 0.0}
+        options |= {"spec_draft_policy": "fixed"}
     scheduler = Scheduler(hybrid, SchedulerLimits(parallel=4, prompt_rows=32, prefix_cache_bytes=cache_bytes))
     jobs = [Job(hybrid.prepare(prompt, options)) for prompt in prompts]
     scheduler.submit(*jobs)
@@ -210,8 +212,25 @@ def test_company_and_cached_prefixes_change_nothing(hybrid: Model, mode: str, ca
     for index, prompt in enumerate(prompts):
         same(hybrid.generate(prompt, max_tokens=14, spec_mode="off", **SAMPLING), ended[index])
         assert ended[index].faults == ()
-    hits = scheduler.current_statistics().prefix_hit_tokens
-    assert (hits > 0) == (cache_bytes > 0)
+    counted = scheduler.current_statistics()
+    assert (counted.prefix_hit_tokens > 0) == (cache_bytes > 0)
+    assert (counted.replays > 0) == (mode != "off")
+    assert counted.guarded_requests == counted.replays
+
+
+@pytest.mark.parametrize("window", [6, 2, 0])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_fault_at_any_step_of_any_round_leaves_no_trace(hybrid: Model, step: str, window: int) -> None:
+    reference = hybrid.generate(PROMPT, spec_mode="off", max_tokens=20, **SAMPLING)
+    options: dict[str, Any] = {"spec_mode": "mtp", "spec_draft_policy": "fixed", "spec_draft_p_min": 0.0}
+    options |= {"spec_draft_max": 7, "spec_mtp_recurrent_snapshots": window}
+    whole = hybrid.generate(PROMPT, max_tokens=20, **SAMPLING, **options)
+    for index in range(len(whole.rounds)):
+        for after in (False, True):
+            generation = hybrid.stream(PROMPT, max_tokens=20, **SAMPLING, **options)
+            found = resume_after_fault(generation, step, index, after)
+            same(reference, found)
+            assert (found.rounds, found.counters.replays) == (whole.rounds, whole.counters.replays)
 
 
 def test_replays_and_guarded_requests_are_counted_and_in_the_receipt(hybrid: Model) -> None:
