@@ -42,7 +42,8 @@ def log_probabilities_of_llama_cpp(path: Path) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize(
-    ("family", "recipe"), [("qwen3_5_text", "tbq4"), ("qwen3_5_moe_text", "q4_k_m"), ("qwen3", "q6_k")]
+    ("family", "recipe"),
+    [("qwen3_5_text", "tbq4"), ("qwen3_5_moe_text", "q4_k_m"), ("qwen3", "q6_k"), ("qwen3_next", "q8")],
 )
 def test_llama_cpp_computes_the_same_model(family: str, recipe: str, tmp_path: Path) -> None:
     assert family in FAMILIES
