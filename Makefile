@@ -40,15 +40,19 @@ bench: build
 	@$(LOCKED) $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
+SANITIZED_TESTS = ASAN_OPTIONS=detect_leaks=0 \
+  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+  PYTHONPATH=$(SANITIZED)/python:$$($(BIN)/python -c "import site; print(site.getsitepackages()[0])") \
+  $(BIN)/python -S -m pytest -p no:cacheprovider
+
 # The kernels and the runtime under AddressSanitizer and UndefinedBehaviorSanitizer, the pool under ThreadSanitizer.
 sanitize: build
 	$(CXX) -std=c++17 -O1 -g -fsanitize=thread tests/thread_pool_races.cpp csrc/runtime/thread_pool.cpp -pthread \
 	  -o build/thread_pool_races
 	build/thread_pool_races
 	@flock build/.sanitize-lock $(MAKE) --no-print-directory locked-sanitize
-	ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  PYTHONPATH=$(SANITIZED)/python:$$($(BIN)/python -c "import site; print(site.getsitepackages()[0])") \
-	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/test_native_*.py
+	$(SANITIZED_TESTS) tests/test_native_[a-o]*.py & first=$$!; \
+	  $(SANITIZED_TESTS) tests/test_native_[p-z]*.py; second=$$?; wait $$first && exit $$second
 
 format:
 	$(BIN)/ruff format .
