@@ -25,7 +25,7 @@ arguments.add_argument("--model")
 arguments.add_argument("--host")
 arguments.add_argument("--port", type=int)
 arguments.add_argument("--rows", type=int, default=1)
-arguments.add_argument("--pace", type=float, default=0.0)
+arguments.add_argument("--pace", type=float, default=0.5)
 arguments.add_argument("--fault", choices=FAULTS)
 arguments.add_argument(
     "--at", type=int, default=1, help="the prompt, counted from 0, at which the fault shows"
