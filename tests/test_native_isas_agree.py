@@ -46,6 +46,18 @@ def test_linear_of_any_shape(data: st.DataObject, kind: str) -> None:
     assert len(set(found.values())) == 1, found
 
 
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(("rows", "inputs"), [(64, 256), (79, 768), (150, 256), (65, 2304)])
+def test_linear_of_many_rows(kind: str, rows: int, inputs: int) -> None:
+    weights = [matrix(kind, 21, inputs)]
+    x = rows_of(rows, inputs, rows)
+    found = {
+        isa: digest(evaluate(lambda program, ins: program.linear(ins[0], weights), [x], isa=isa))
+        for isa in ISAS
+    }
+    assert len(set(found.values())) == 1, found
+
+
 def test_integer_dot_does_not_saturate() -> None:
     """Extreme codes against extreme activations, where a 16-bit pairwise sum would overflow."""
     stored = np.zeros((16, 8, 34), np.uint8)
@@ -54,11 +66,11 @@ def test_integer_dot_does_not_saturate() -> None:
     stored[..., 2:] = codes[:, None, None].view(np.uint8)
     weights = [pack("Q8_0", stored.reshape(16, -1), 256)]
     for sign in (1, -1):
-        x = np.full((2, 256), 127.0 * sign, np.float32)
+        x = np.full((66, 256), 127.0 * sign, np.float32)
         for isa in ISAS:
             (result,) = evaluate(lambda p, ins: p.linear(ins[0], weights), [x], isa=isa)
             expected = 127.0 * sign * codes.astype(np.float64) * 256
-            assert np.array_equal(result.astype(np.float64), np.stack([expected, expected])), isa
+            assert np.array_equal(result.astype(np.float64), np.stack([expected] * 66)), isa
 
 
 def test_row_operations_and_attention() -> None:
