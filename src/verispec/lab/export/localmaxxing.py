@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from verispec.errors import OptionError
+from verispec.lab.folders import without_folders
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.secrets import arguments_shown
 
@@ -71,7 +72,7 @@ def _measured(lane: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, 
     return {
         "engineName": lane["target"]["profile"],
         "engineVersion": identity.get("version"),
-        "engineFlags": " ".join(arguments_shown(lane["target"]["arguments"])) or "none",
+        "engineFlags": without_folders(" ".join(arguments_shown(lane["target"]["arguments"]))) or "none",
         "batchSize": 1,
         "promptTokens": int(prompts[len(prompts) // 2]) if prompts else 0,
         "outputTokens": int(summary["tokens"]["median"]) if summary["tokens"] else 0,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from verispec.lab.folders import without_folders
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.secrets import arguments_shown, shown
 
@@ -13,7 +14,10 @@ Record = Mapping[str, Any]
 
 
 def experiment_page(ledger: Ledger, name: str) -> str:
-    """The page of the experiment whose id begins with ``name``. LedgerError when there is none that has ended."""
+    """The page of the experiment whose id begins with ``name``: of files their names, no folders.
+
+    LedgerError when there is none that has ended.
+    """
     _, record = ledger.find(name, "experiment")
     lanes = [ledger.get(digest) for digest in ledger.index.of_experiment(record["experiment"], "lane")]
     parts = [
@@ -46,7 +50,7 @@ def experiment_page(ledger: Ledger, name: str) -> str:
             [_lane(lane) for lane in lanes],
         ),
     ]
-    return "\n\n".join(parts) + "\n"
+    return without_folders("\n\n".join(parts) + "\n")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

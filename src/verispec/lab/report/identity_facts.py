@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from verispec.lab.identity.compare import identity_difference
@@ -36,12 +37,24 @@ def arm_identity(arm: str, lanes: Sequence[LaneFacts]) -> ArmIdentity | None:
 
 def difference(first: LaneFacts, second: LaneFacts) -> Difference:
     """By path, but for what differs between any two lanes. The command line is compared as it was declared, since the
-    observed one holds the lane's own port; the gate has compared the two."""
+    observed one holds the lane's own port; the gate has compared the two. A library is known by its name, so that two
+    builds of one are a difference and not two files that only one side has."""
     sides = [
-        {**(lane.record["identity"] or {}), "arguments": lane.record["target"]["command"]}
+        {**_named_libraries(lane.record["identity"] or {}), "arguments": lane.record["target"]["command"]}
         for lane in (first, second)
     ]
     return identity_difference(*sides)
+
+
+def _named_libraries(identity: Mapping[str, Any]) -> Mapping[str, Any]:
+    binary = identity.get("binary")
+    if not binary:
+        return identity
+    named: dict[str, str] = {}
+    for path, digest in (binary.get("libraries") or {}).items():
+        name = PurePosixPath(path).name
+        named[name] = f"{named[name]} {digest}" if name in named else digest
+    return {**identity, "binary": {**binary, "libraries": named}}
 
 
 def _facts(lane: LaneFacts) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -12,6 +12,7 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 from markupsafe import Markup
 
 from verispec import __version__
+from verispec.lab.folders import without_folders
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.metrics.summary import INFERRED
 from verispec.lab.report import text
@@ -33,7 +34,16 @@ METRICS = {
 }
 FILTERS = {
     name: getattr(text, name)
-    for name in ("signed", "interval", "number", "figures", "milliseconds", "moment", "value_text")
+    for name in (
+        "signed",
+        "interval",
+        "number",
+        "figures",
+        "milliseconds",
+        "moment",
+        "value_text",
+        "verbatim",
+    )
 }
 
 
@@ -129,17 +139,23 @@ class ExperimentPage:
         return None if first is None or second is None else difference(first, second)
 
 
-def page_environment(*more: BaseLoader) -> Environment:
-    """Templates of the report, behind those of ``more``. Whatever is filled in is escaped unless a plot made it."""
+def page_environment(*more: BaseLoader, shown: Callable[[str], str] = text.shown) -> Environment:
+    """Templates of the report, behind those of ``more``. Whatever is filled in is escaped unless a plot made it;
+    ``shown`` says how a text is written."""
+
+    def finalize(value: Any) -> Any:
+        return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
     environment = Environment(
         loader=ChoiceLoader([*more, PackageLoader("verispec.lab.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        finalize=finalize,
     )
     environment.filters |= FILTERS
+    environment.filters["told_apart"] = lambda pair: text.told_apart(pair, shown)
     environment.globals["product_version"] = __version__
     return environment
 
@@ -150,7 +166,7 @@ def style() -> str:
 
 
 def report_page(ledger: Ledger, name: str | None = None) -> str:
-    """The page of one experiment, the newest by default: one file that asks nothing of anyone.
+    """The page of one experiment, the newest by default: one file that asks nothing of anyone, and names no folder.
 
     LedgerError when there is no such experiment, or its evidence is missing or altered.
     """
@@ -162,8 +178,9 @@ def report_page(ledger: Ledger, name: str | None = None) -> str:
 
 @lru_cache
 def _environment() -> Environment:
-    return page_environment()
+    return page_environment(shown=_shown_to_others)
 
 
-def _finalize(value: Any) -> Any:
-    return text.shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+def _shown_to_others(value: str) -> str:
+    """As on any page, but of files their names alone: a report leaves the machine."""
+    return text.shown(value if isinstance(value, text.Verbatim) else without_folders(value))

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 UNKNOWN = "–"
+
+
+class Verbatim(str):
+    """A text that has a digest, such as a patch: it is shown as it is."""
 
 
 def shown(text: str) -> str:
@@ -49,3 +54,13 @@ def value_text(value: Any) -> str:
     if value is None:
         return UNKNOWN
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def verbatim(value: str) -> Verbatim:
+    return Verbatim(value)
+
+
+def told_apart(pair: Sequence[Any], shown: Callable[[str], str]) -> list[str]:
+    """Two values that differ, as they are ``shown``: where only what is not shown of them differs, that is said."""
+    first, second = (shown(value_text(value)) for value in pair)
+    return [first, f"{second} (in another folder)" if first == second else second]

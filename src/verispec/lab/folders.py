@@ -1,0 +1,24 @@
+"""Folders of a machine stand in the ledger; what is made to be shown to others names files alone."""
+
+from __future__ import annotations
+
+import re
+
+PART = r"[^\s/:,;'\"<>|()\[\]{}=]+"
+ABSOLUTE = re.compile(rf"(?<![\w/~-])(?<!(?<!\w)\.)~?/(?!(?:v1|api)/)(?:{PART}/+)+(?:{PART})?")
+"""A path from the root or from ``~``, with at least one folder in it: behind a space, a quote, a colon, an equals sign
+or the dot of a longer name, and not within a relative path or an address. ``/v1/`` and ``/api/`` begin requests."""
+QUOTED = re.compile(
+    r"(?P<quote>[\"'])(?=~?/)(?P<path>(?:(?! [-/~])[^\"':\n])*/(?:(?! [-/~])[^\"':\n])*)(?P=quote)"
+)
+"""A whole text between quotes that is one path, which may have spaces in it."""
+
+
+def without_folders(text: str) -> str:
+    """``text`` with each absolute path cut to its last name: ``expected /opt/a/server`` becomes ``expected server``."""
+    text = QUOTED.sub(lambda found: f"{found['quote']}{_last(found['path'])}{found['quote']}", text)
+    return ABSOLUTE.sub(lambda found: _last(found[0]), text)
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
