@@ -14,7 +14,8 @@ import pytest
 
 from lab_lanes import broken_rules, lane_request, measure, small_suite, small_target
 from verispec.bench.suites import Suite, SuitePrompt
-from verispec.lab.gate.rules import RULES
+from verispec.cli import main
+from verispec.lab.gate.rules import RULES, failures
 from verispec.lab.lane.run import run_lane
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.ledger.objects import DiskFullError
@@ -61,6 +62,28 @@ def test_a_lane_that_went_wrong_is_invalid_by_name(
     assert not record["valid"]
     assert fault in broken_rules(record)[rule]
     assert verify(Ledger(tmp_path)).holds
+
+
+def test_a_wrong_canary_is_the_first_reason_and_says_what_was_expected_and_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = measure(tmp_path, small_target("--fault", "wrong-canaries", "--draft", "2"))
+    assert {"prompts-done", "knobs-read", "canaries-pass"} <= set(broken_rules(record))  # the others follow
+    first = failures(record["gate"])[0]
+    assert first.startswith("canaries-pass: wrong answers: json-object 0 of 1 (expected '{\"name\": \"Ada\", ")
+    assert "found '7')" in first
+    assert main(["lab", "show", record["lane"], "--lab", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.index("INVALID  canaries-pass") < shown.index("INVALID  prompts-done")
+    assert "canary arithmetic: 0 of 1 answers right\n" in shown
+    assert "expected (last-number):\n    5\n  found:\n    7\n" in shown
+
+
+def test_what_was_never_asked_is_no_reason_of_its_own(tmp_path: Path) -> None:
+    record = measure(tmp_path, small_target(declared={"version": "9"}))
+    reasons = [reason.partition(":")[0] for reason in failures(record["gate"])]
+    assert reasons[0] == "identity-as-declared"
+    assert {"canaries-pass", "prompts-done"} < set(reasons)
 
 
 def test_a_fault_ends_the_lane_and_what_was_measured_is_kept(tmp_path: Path) -> None:

@@ -8,11 +8,14 @@ from typing import Any
 import typer
 
 from verispec.cli.lab.ledger_option import day_text, percent_text
-from verispec.cli.output import print_table
+from verispec.cli.output import print_table, printable_text
+from verispec.lab.gate.rules import failures
 from verispec.lab.metrics.summary import INFERRED
 
 Record = Mapping[str, Any]
 RATES = {"rate_1_100": "rate 1-100", "rate_1_100_by_100": "(by 100: 1% high)", "full": "full", "wall": "wall"}
+
+MOST_ANSWERS = 3
 
 
 def print_experiment(record: Record) -> None:
@@ -69,9 +72,26 @@ def print_gate(record: Record) -> None:
     """Valid, or every rule that does not hold."""
     if record["valid"]:
         typer.echo(f"valid: all {len(record['gate'])} rules hold")
-    for one in record["gate"]:
-        if not one["holds"]:
-            typer.secho(f"INVALID  {one['name']}: {one['detail']}", fg=typer.colors.RED)
+    for failure in failures(record["gate"]):
+        typer.secho(f"INVALID  {failure}", fg=typer.colors.RED)
+    for one in record["canaries"]:
+        if one["passed"] < one["asked"]:
+            _print_canary(one)
+
+
+def _print_canary(one: Record) -> None:
+    """What was asked, what should have come, what came. Lanes of the first ledgers have the answers alone."""
+    typer.echo(f"canary {one['id']}: {one['passed']} of {one['asked']} answers right")
+    for name in ("text", "expected"):
+        if name in one:
+            typer.echo(_indented("asked" if name == "text" else f"expected ({one['check']})", one[name]))
+    for answer in one.get("wrong", one["answers"])[:MOST_ANSWERS]:
+        typer.echo(_indented("found", answer or "(nothing)"))
+
+
+def _indented(label: str, text: str) -> str:
+    """Every line of a text under a label, unable to command the terminal."""
+    return f"  {label}:\n" + "\n".join(f"    {line}" for line in printable_text(text).splitlines())
 
 
 def _print_summary(summary: Record) -> None:

@@ -13,6 +13,7 @@ from verispec.cli.lab.ledger_option import percent_text
 from verispec.lab.decision import Decision
 from verispec.lab.decision.decision import percent
 from verispec.lab.experiment.observer import Observer
+from verispec.lab.gate.rules import failures
 
 
 class TerminalObserver(Observer):
@@ -36,7 +37,7 @@ class TerminalObserver(Observer):
         if record["valid"]:
             said = f"median {rate['median']:.2f} tokens/s, p10 {rate['p10']:.2f}" if rate else "no rate"
         else:
-            failed = [f"{one['name']}: {one['detail']}" for one in record["gate"] if not one["holds"]]
+            failed = failures(record["gate"])
             said = f"INVALID  {failed[0]}" + (f" (and {len(failed) - 1} more)" if len(failed) > 1 else "")
         self._line(f"  {record['lane']}  {record['arm']:<16} {record['device']:<8} {said}")
 

@@ -14,6 +14,11 @@ from verispec.lab.metrics.rates import WINDOW
 from verispec.lab.metrics.token_times import token_times
 
 FEWEST_TOKENS = WINDOW
+NOT_ASKED = "no canary was asked"
+CAUSES = ("no-fault", "identity-complete", "identity-as-declared", "canaries-pass", "knobs-read")
+"""Rules whose failure ends a lane before its prompts, in the order in which a lane comes to them."""
+LONGEST = 60
+"""Characters of an answer that a reason quotes."""
 
 Rows = Sequence[Mapping[str, Any]]
 Lane = Mapping[str, Any]
@@ -47,8 +52,15 @@ def is_valid(results: Sequence[RuleResult] | Sequence[Mapping[str, Any]]) -> boo
 
 
 def failures(results: Sequence[RuleResult] | Sequence[Mapping[str, Any]]) -> list[str]:
-    """``name: detail`` of every rule that does not hold."""
-    return [f"{_field(one, 'name')}: {_field(one, 'detail')}" for one in results if not _field(one, "holds")]
+    """``name: detail`` of every rule that does not hold; what kept the prompts from being asked comes first, since the
+    rest follows from it."""
+    broken = [(_field(one, "name"), _field(one, "detail")) for one in results if not _field(one, "holds")]
+    return [f"{name}: {detail}" for name, detail in sorted(broken, key=lambda one: _distance(*one))]
+
+
+def _distance(name: str, detail: str) -> int:
+    """How far a failure is from the cause of others."""
+    return CAUSES.index(name) if name in CAUSES and detail != NOT_ASKED else len(CAUSES)
 
 
 def _field(result: RuleResult | Mapping[str, Any], name: str) -> Any:
@@ -145,13 +157,27 @@ def canaries_pass(lane: Lane, rows: Rows) -> str | None:
     """Every canary gave its exact answer every time."""
     canaries = lane["canaries"]
     if not canaries:
-        return "no canary was asked"
+        return NOT_ASKED
     wrong = [
-        f"{one['id']} {one['passed']} of {one['asked']}" for one in canaries if one["passed"] < one["asked"]
+        f"{one['id']} {one['passed']} of {one['asked']}{_expected_and_found(one)}"
+        for one in canaries
+        if one["passed"] < one["asked"]
     ]
     return (
         f"wrong answers: {', '.join(wrong)}" if wrong or not all(one["asked"] for one in canaries) else None
     )
+
+
+def _expected_and_found(canary: Mapping[str, Any]) -> str:
+    """Of a wrong answer; lanes of the first ledgers did not write down what was expected."""
+    if not canary.get("wrong"):
+        return ""
+    return f" (expected {_short(canary['expected'])}, found {_short(canary['wrong'][0])})"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return repr(line if len(line) <= LONGEST else f"{line[:LONGEST]}...")
 
 
 def identity_complete(lane: Lane, rows: Rows) -> str | None:

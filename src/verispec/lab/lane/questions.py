@@ -42,9 +42,13 @@ def ask_canaries(request: LaneRequest, model: str, client: StreamClient) -> list
         results.append(
             {
                 "id": canary.id,
+                "check": canary.check,
+                "text": canary.text,
+                "expected": canary.expected.strip(),
                 "asked": len(answers),
                 "passed": sum(canary.passes(answer) for answer in answers),
                 "answers": sorted(set(answers)),
+                "wrong": sorted({answer for answer in answers if not canary.passes(answer)}),
             }
         )
     return results
