@@ -172,16 +172,85 @@ def test_published_forms_load(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "content"),
+    ("form", "content", "complaint"),
     [
-        ("mmlu", "only,two"),
-        ("gsm8k", '{"question": "q", "answer": "no mark"}'),
-        ("ceval", "a,b\n1,2\n"),
-        ("other", ""),
+        ("mmlu", "q,a,b,A\nonly,two", "line 2: expected a task of mmlu, found 2 columns"),
+        ("mmlu", "q,a,b,E", "answer: expected the letter of a choice, found 'E'"),
+        ("gsm8k", '{"question": "q", "answer": "no mark"}', "line 1: expected a task of gsm8k, found an answer"),
+        ("gsm8k", '\n{"answer": "#### 1"}', "line 2: question: expected the key of gsm8k, found none"),
+        ("gsm8k", "{", "line 1: expected a JSON object"),
+        ("ceval", "a,b\n1,2\n", "line 2: A: expected the key of ceval, found none"),
+        ("other", "", "expected one of mmlu, gsm8k, ceval, found 'other'"),
     ],
-)
-def test_files_in_another_form_are_refused(tmp_path: Path, form: str, content: str) -> None:
+)  # fmt: skip
+def test_files_in_another_form_are_refused_with_the_line(
+    tmp_path: Path, form: str, content: str, complaint: str
+) -> None:
     path = tmp_path / "file.csv"
     path.write_text(content)
-    with pytest.raises(OptionError, match="expected"):
+    with pytest.raises(OptionError) as caught:
         load_published_tasks(form, path)
+    assert complaint in str(caught.value)
+    assert form == "other" or str(caught.value).startswith(str(path))
+
+
+OWN = 'name = "mine"\nversion = 1\nmax_tokens = 9\n'
+PROMPT = '[[prompts]]\nid = "a"\nclass = "b"\ntext = "Hello."\n'
+CANARY = '[[canaries]]\nid = "a"\ncheck = "last-number"\ntext = "1+1?"\nexpected = "2"\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("name =", ": expected TOML, found"),
+        (OWN, ": prompts: expected one or more [[prompts]], found none"),
+        (OWN + PROMPT.replace("class", "kind"), ", line 4: prompts 1: expected only class, id, text, found 'kind'"),
+        (OWN + PROMPT + '[[prompts]]\nid = "b"\ntext = "Hi"\n', ", line 8: prompts 2: class: expected a text, found"),
+        (OWN + PROMPT + PROMPT, ", line 8: prompts 2: id: expected each once, found that of prompts 1"),
+        (OWN.replace("1", '"1"') + PROMPT, ": version: expected a whole number, found '1'"),
+        (OWN + "prompts = [{ id = 1 }]", ": prompts 1: class: expected a text, found none"),
+    ],
+)  # fmt: skip
+def test_a_wrong_suite_is_named_by_file_line_and_key(tmp_path: Path, content: str, complaint: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(content)
+    with pytest.raises(OptionError) as caught:
+        load_prompts(str(path))
+    assert str(caught.value).startswith(f"{path}{complaint}")
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (OWN + CANARY, ": repeats: expected a whole number, found none"),
+        (OWN + "repeats = 0\n" + CANARY, ": repeats: expected at least 1, found 0"),
+        (OWN + "repeats = 8\n" + CANARY.replace("last-n", "n"), ", line 5: canaries 1: check: expected one of json"),
+        (OWN + "repeats = 8\n" + CANARY.replace('"2"', '"two"'), ", line 5: canaries 1: expected: expected an answer"),
+    ],
+)  # fmt: skip
+def test_a_wrong_canary_is_named_by_file_line_and_key(tmp_path: Path, content: str, complaint: str) -> None:
+    (tmp_path / "suites").mkdir()
+    path = tmp_path / "suites" / "canaries-mine.toml"
+    path.write_text(content)
+    with pytest.raises(OptionError) as caught:
+        load_canaries("canaries-mine", tmp_path)
+    assert str(caught.value).startswith(f"{path}{complaint}")
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "expected a JSON object"),
+        ('["a"]', "expected a table, found ['a']"),
+        ('{"id": "1", "category": "c", "kind": "text", "question": "?"}', "answer: expected a text"),
+        ('{"id": 1, "category": "c", "kind": "text", "question": "?", "answer": 1}', "id: expected a text, found 1"),
+        ('{"id": "1", "category": "c", "kind": "new", "question": "?", "answer": 1}', "task 1: kind: expected one of"),
+        ('{"id": "1", "class": "c"}', "expected only answer, calibration, category, choices, id, kind, question"),
+    ],
+)  # fmt: skip
+def test_a_wrong_task_is_named_by_file_line_and_key(tmp_path: Path, line: str, complaint: str) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text(f"\n{line}\n")
+    with pytest.raises(OptionError) as caught:
+        load_tasks(str(path))
+    assert str(caught.value).startswith(f"{path}, line 2: {complaint}")

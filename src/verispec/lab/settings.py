@@ -6,6 +6,7 @@ import dataclasses
 import math
 import types
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from verispec.errors import OptionError
@@ -26,19 +27,29 @@ def build(kind: Any, values: Table, where: str, only: Collection[str] = ()) -> A
 
     OptionError for another name, a value of another type, and a field that is needed and not there.
     """
+    fields = dataclasses.fields(kind)
+    hints = get_type_hints(kind)
+    known = {one.name: hints[one.name] for one in fields if not only or one.name in only}
+    needed = [one.name for one in fields if one.default is MISSING and one.default_factory is MISSING]
+    check_fields(values, known, where, [name for name in needed if name in known])
+    return kind(**values)
+
+
+def check_fields(values: Any, hints: Mapping[str, Any], where: str, needed: Collection[str]) -> None:
+    """That ``values`` is a table with no names but those of ``hints``, all that are ``needed``, each of its type.
+
+    OptionError that names the key, what was expected of it, and what was found.
+    """
     if not isinstance(values, Mapping):
         raise OptionError(f"{where}: expected a table, found {values!r}")
-    names = sorted(only or {field.name for field in dataclasses.fields(kind)})
-    unknown = sorted(set(values) - set(names))
+    unknown = sorted(set(values) - set(hints))
     if unknown:
-        raise OptionError(f"{where}: expected only {', '.join(names)}, found {unknown[0]!r}")
-    hints = get_type_hints(kind)
+        raise OptionError(f"{where}: expected only {', '.join(sorted(hints))}, found {unknown[0]!r}")
+    for name in needed:
+        if name not in values:
+            raise OptionError(f"{where}: {name}: expected {_word(hints[name])}, found none")
     for name, value in values.items():
         checked(value, hints[name], f"{where}: {name}")
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise OptionError(f"{where}: {error}") from error
 
 
 def checked(value: Any, hint: Any, where: str) -> Any:

@@ -10,16 +10,18 @@ import ast
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from verispec.errors import OptionError
+from verispec.lab.suites.entries import Entries
 from verispec.lab.suites.location import suite_names, suite_text
 
-FORM = "name, version, repeats, max_tokens and canaries with id, check, text and expected"
+OWN = {"name": str, "version": int, "repeats": int, "max_tokens": int}
+KEYS = {"id": str, "check": str, "text": str, "expected": str}
+"""The keys of a canary suite's file, and of each of its ``[[canaries]]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +57,31 @@ class CanarySuite:
 
 
 def load_canaries(name: str, home: Path | None = None) -> CanarySuite:
-    """The canary suite ``name``, or a TOML file of the same form. OptionError when there is none or it is malformed."""
+    """The canary suite ``name``, or a TOML file of the same form.
+
+    OptionError when there is none, or with file, line and key when it is malformed.
+    """
     known = [one for one in suite_names(".toml", home) if one.startswith("canaries")]
-    text = suite_text(name, ".toml", home, known)
-    try:
-        content = tomllib.loads(text)
-        canaries = tuple(
-            Canary(one["id"], one["check"], one["text"].strip(), one["expected"])
-            for one in content["canaries"]
-        )
-        suite = CanarySuite(
-            str(content["name"]),
-            int(content["version"]),
-            int(content["repeats"]),
-            int(content["max_tokens"]),
-            canaries,
-        )
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise OptionError(f"canaries {name}: expected {FORM}, found {error!r}") from error
-    unknown = [one.check for one in canaries if one.check not in CHECKS]
-    if unknown:
+    text, where = suite_text(name, ".toml", home, known)
+    entries = Entries(text, where, OWN, "canaries", KEYS)
+    for key in ("repeats", "max_tokens"):
+        if entries.content[key] < 1:
+            raise OptionError(f"{where}: {key}: expected at least 1, found {entries.content[key]}")
+    canaries = tuple(_canary(values, entries.place(place)) for place, values in enumerate(entries.tables))
+    own = entries.content
+    return CanarySuite(own["name"], own["version"], own["repeats"], own["max_tokens"], canaries)
+
+
+def _canary(values: Mapping[str, Any], where: str) -> Canary:
+    canary = Canary(values["id"], values["check"], values["text"].strip(), values["expected"])
+    if canary.check not in CHECKS:
+        raise OptionError(f"{where}: check: expected one of {', '.join(CHECKS)}, found {canary.check!r}")
+    if not canary.passes(canary.expected):
         raise OptionError(
-            f"canaries {name}: check: expected one of {', '.join(CHECKS)}, found {unknown[0]!r}"
+            f"{where}: expected: expected an answer that passes the check {canary.check!r} itself, "
+            f"found {canary.expected.strip()!r}"
         )
-    if not canaries or suite.repeats < 1:
-        raise OptionError(f"canaries {name}: expected at least one canary and one repeat, found none")
-    return suite
+    return canary
 
 
 def _json(answer: str, expected: str) -> bool:

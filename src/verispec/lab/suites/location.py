@@ -10,26 +10,35 @@ from verispec.errors import OptionError
 from verispec.lab.home import lab_home
 
 
-def suite_text(name: str, ending: str, home: Path | None = None, known: Sequence[str] = ()) -> str:
-    """The text of the suite ``name``: a path that ends in ``ending``, such as ``.toml``, or a name.
+def suite_text(
+    name: str, ending: str, home: Path | None = None, known: Sequence[str] = ()
+) -> tuple[str, str]:
+    """The text of the suite ``name``, a path that ends in ``ending``, such as ``.toml``, or a name; and what errors
+    call it: the file, where it is the user's own.
 
     The names of verispec win over those in ``suites/`` of the lab's folder, so that a name means the same everywhere; a
     name leads into no other folder. Raises OptionError when it is none, with the names that are ``known`` to the caller
     (all whose files have this ending without them).
     """
-    path = Path(name)
-    if path.suffix == ending:
-        if not path.is_file():
-            raise OptionError(f"suite: expected a file, found none at {name}")
-        return path.read_text(encoding="utf-8")
+    if Path(name).suffix == ending:
+        return _read(Path(name))
     names = suite_names(ending, home)
     if name not in names:
         expected = ", ".join(known or names)
         raise OptionError(f"suite: expected one of {expected}, or a {ending} file, found {name!r}")
     inside = resources.files(__package__) / "data" / f"{name}{ending}"
     if inside.is_file():
-        return inside.read_text(encoding="utf-8")
-    return (_own_folder(home) / f"{name}{ending}").read_text(encoding="utf-8")
+        return inside.read_text(encoding="utf-8"), f"suite {name}"
+    return _read(_own_folder(home) / f"{name}{ending}")
+
+
+def _read(path: Path) -> tuple[str, str]:
+    if not path.is_file():
+        raise OptionError(f"suite: expected a file, found none at {path}")
+    try:
+        return path.read_text(encoding="utf-8"), str(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: expected text in UTF-8, found {error}") from error
 
 
 def suite_names(ending: str, home: Path | None = None) -> list[str]:

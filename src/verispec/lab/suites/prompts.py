@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 from verispec.bench import suites as bench
 from verispec.bench.suites import Suite
-from verispec.errors import OptionError
+from verispec.lab.suites.entries import Entries
 from verispec.lab.suites.location import suite_names, suite_text
 
-FORM = "name, version, max_tokens and prompts with id, class and text"
+OWN = {"name": str, "version": int, "max_tokens": int}
+KEYS = {"id": str, "class": str, "text": str}
+"""The keys of a suite's file, and of each of its ``[[prompts]]``."""
 
 
 def load_prompts(name: str, home: Path | None = None) -> Suite:
     """The prompt suite ``name``: the lab's, the benchmark's, the user's, or a TOML file.
 
-    Raises OptionError when there is none or it is malformed; ids and texts must be unique.
+    Raises OptionError when there is none, or with file, line and key when it is malformed.
     """
     if name in bench.suite_names():
         return bench.load_suite(name)
-    text = suite_text(name, ".toml", home, prompt_suite_names(home))
-    try:
-        return bench.parse_suite(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise OptionError(f"suite {name}: expected {FORM}, found {error!r}") from error
+    entries = Entries(*suite_text(name, ".toml", home, prompt_suite_names(home)), OWN, "prompts", KEYS)
+    return bench.parse_suite(entries.content)
 
 
 def prompt_suite_names(home: Path | None = None) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,57 +21,95 @@ from verispec.lab.suites.tasks import LETTERS, Task, TaskSuite, suite_of
 def load_published_tasks(form: str, path: Path) -> TaskSuite:
     """The tasks of a file in the form ``mmlu``, ``gsm8k`` or ``ceval``.
 
-    A question that the file holds twice is kept once. Raises OptionError when it is not in that form.
+    A question that the file holds twice is kept once. Raises OptionError when it is not in that form, with the line.
     """
     if form not in FORMS:
         raise OptionError(f"form: expected one of {', '.join(FORMS)}, found {form!r}")
-    try:
-        tasks = list(FORMS[form](path))
-    except (ValueError, KeyError, IndexError, TypeError, csv.Error) as error:
-        raise OptionError(f"{path}: expected tasks in the form of {form}, found {error!r}") from error
+    lines, task = FORMS[form]
+    tasks = []
+    for index, (number, row) in enumerate(_read(path, lines)):
+        try:
+            tasks.append(task(path, index, row))
+        except KeyError as error:
+            raise OptionError(
+                f"{path}, line {number}: {error.args[0]}: expected the key of {form}, found none"
+            ) from error
+        except (ValueError, IndexError, TypeError, OptionError) as error:
+            raise OptionError(f"{path}, line {number}: expected a task of {form}, found {error}") from error
     once = {(task.question, task.choices): task for task in reversed(tasks)}
     return suite_of(f"{form}:{path.stem}", reversed(once.values()))
 
 
-def _mmlu(path: Path) -> Iterator[Task]:
-    subject = path.stem.removesuffix("_test").removesuffix("_dev").removesuffix("_val")
-    if path.suffix == ".jsonl":
-        for index, content in enumerate(_json_lines(path)):
-            choices = tuple(str(choice) for choice in content["choices"])
-            letter = LETTERS[int(content["answer"])]
-            yield _choice_task(
-                f"{subject}-{index}", content.get("subject", subject), content["question"], choices, letter
-            )
-        return
-    for index, row in enumerate(csv.reader(io.StringIO(path.read_text(encoding="utf-8")))):
-        question, letter = row[0], row[-1]
-        yield _choice_task(f"{subject}-{index}", subject, question, tuple(row[1:-1]), letter)
+def _read(path: Path, lines: Callable[[Path], Iterator[tuple[int, Any]]]) -> Iterator[tuple[int, Any]]:
+    try:
+        yield from lines(path)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise OptionError(f"{path}: expected a file of tasks, found {error}") from error
 
 
-def _ceval(path: Path) -> Iterator[Task]:
-    subject = path.stem.removesuffix("_val").removesuffix("_dev").removesuffix("_test")
-    for row in csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"))):
-        choices = tuple(row[letter] for letter in "ABCD")
-        yield _choice_task(f"{subject}-{row['id']}", subject, row["question"], choices, row["answer"])
+def _mmlu(path: Path, index: int, row: Any) -> Task:
+    subject = _subject(path)
+    if isinstance(row, Mapping):
+        choices = tuple(str(choice) for choice in row["choices"])
+        letter = LETTERS[int(row["answer"])]
+        return _choice_task(
+            f"{subject}-{index}", row.get("subject", subject), row["question"], choices, letter
+        )
+    if len(row) < 4:
+        raise ValueError(f"{len(row)} columns where question, choices and a letter should be")
+    return _choice_task(f"{subject}-{index}", subject, row[0], tuple(row[1:-1]), row[-1])
 
 
-def _gsm8k(path: Path) -> Iterator[Task]:
-    for index, content in enumerate(_json_lines(path)):
-        _, mark, number = content["answer"].rpartition("####")
-        if not mark:
-            raise ValueError("an answer without ####")
-        answer = number.strip().replace(",", "")
-        yield Task(f"gsm8k-{index}", "gsm8k", "number", content["question"], answer)
+def _ceval(path: Path, index: int, row: Mapping[str, str]) -> Task:
+    subject = _subject(path)
+    choices = tuple(row[letter] for letter in "ABCD")
+    return _choice_task(f"{subject}-{row['id']}", subject, row["question"], choices, row["answer"])
+
+
+def _gsm8k(path: Path, index: int, row: Mapping[str, Any]) -> Task:
+    _, mark, number = row["answer"].rpartition("####")
+    if not mark:
+        raise ValueError("an answer without ####")
+    answer = number.strip().replace(",", "")
+    return Task(f"gsm8k-{index}", "gsm8k", "number", row["question"], answer)
+
+
+def _subject(path: Path) -> str:
+    return path.stem.removesuffix("_test").removesuffix("_dev").removesuffix("_val")
 
 
 def _choice_task(name: str, category: str, question: str, choices: tuple[str, ...], letter: str) -> Task:
     return Task(name, category, "choice", question, letter.strip(), choices)
 
 
-def _json_lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    for line in path.read_text(encoding="utf-8").splitlines():
+def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if line.strip():
-            yield json.loads(line)
+            try:
+                yield number, json.loads(line)
+            except ValueError as error:
+                raise OptionError(f"{path}, line {number}: expected a JSON object, found {error}") from error
 
 
-FORMS: Mapping[str, Callable[[Path], Iterator[Task]]] = {"mmlu": _mmlu, "gsm8k": _gsm8k, "ceval": _ceval}
+def _csv_rows(path: Path) -> Iterator[tuple[int, Sequence[str]]]:
+    reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8")))
+    for row in reader:
+        yield reader.line_num, row
+
+
+def _csv_tables(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
+    reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")))
+    for row in reader:
+        yield reader.line_num, row
+
+
+def _lines_or_rows(path: Path) -> Iterator[tuple[int, Any]]:
+    return _json_lines(path) if path.suffix == ".jsonl" else _csv_rows(path)
+
+
+FORMS: Mapping[str, tuple[Callable[[Path], Iterator[tuple[int, Any]]], Callable[[Path, int, Any], Task]]] = {
+    "mmlu": (_lines_or_rows, _mmlu),
+    "gsm8k": (_json_lines, _gsm8k),
+    "ceval": (_csv_tables, _ceval),
+}
+"""How a file is read, line by line, and how a line is a task."""

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from verispec.errors import OptionError
+from verispec.lab.settings import check_fields
 from verispec.lab.suites.location import suite_text
 
 LETTERS = "ABCDEFGHIJ"
 KINDS = ("choice", "number", "text")
+NEEDED = ("id", "category", "kind", "question", "answer")
+HINTS = {
+    **dict.fromkeys(NEEDED[:4], str),
+    "answer": str | int | float,
+    "choices": tuple[str | int | float, ...],
+    "calibration": bool,
+}
+"""The keys of a line, and those that every line has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +81,10 @@ class TaskSuite:
 
 
 def load_tasks(name: str, home: Path | None = None) -> TaskSuite:
-    """The task suite ``name``, or a JSONL file. OptionError names the line that is malformed."""
-    tasks = []
-    for number, line in enumerate(suite_text(name, ".jsonl", home).splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            tasks.append(_task(json.loads(line)))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise OptionError(f"suite {name}, line {number}: expected a task, found {error!r}") from error
+    """The task suite ``name``, or a JSONL file. OptionError names the line and the key that are malformed."""
+    text, where = suite_text(name, ".jsonl", home)
+    lines = enumerate(text.splitlines(), 1)
+    tasks = [_task(line, f"{where}, line {number}") for number, line in lines if line.strip()]
     return suite_of(Path(name).stem, tasks)
 
 
@@ -98,10 +101,14 @@ def suite_of(name: str, tasks: Iterable[Task]) -> TaskSuite:
     return suite
 
 
-def _task(content: Mapping[str, Any]) -> Task:
-    known = set(Task.__dataclass_fields__)
-    unread = set(content) - known
-    if unread:
-        raise ValueError(f"the unknown field {sorted(unread)[0]}")
+def _task(line: str, where: str) -> Task:
+    try:
+        content = json.loads(line)
+    except ValueError as error:
+        raise OptionError(f"{where}: expected a JSON object, found {error}") from error
+    check_fields(content, HINTS, where, NEEDED)
     choices = tuple(str(choice) for choice in content.get("choices", ()))
-    return Task(**{**content, "answer": str(content["answer"]), "choices": choices})
+    try:
+        return Task(**{**content, "answer": str(content["answer"]), "choices": choices})
+    except OptionError as error:
+        raise OptionError(f"{where}: {error}") from error
