@@ -76,6 +76,7 @@ class Parity:
         """What makes answers of another run the same answers."""
         return {
             "model": dict(self.model.artifacts),
+            "runtime": self.model.backend.identity(),
             "prompts_sha256": prompts_sha256(self.prompts),
             "tokens": self.tokens,
         }
