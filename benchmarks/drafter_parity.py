@@ -11,14 +11,13 @@ Exit status 1: an answer differs, a drafter faulted, or a cell drafted nothing a
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
+from benchmarks.drafter_arguments import ask_for_output, program
 from benchmarks.drafter_journal import Journal
 from benchmarks.drafter_requests import Draft, HeldOut, checked_output, held_out, in_one_line, prompts_sha256
 
@@ -29,7 +28,7 @@ from verispec.cli.progress import CountBar
 from verispec.conformance.company import run_together
 from verispec.engine.batching.scheduler import Scheduler, SchedulerLimits
 from verispec.engine.completion import Completion
-from verispec.engine.loading import DEFAULT_MODEL, load
+from verispec.engine.loading import load
 from verispec.engine.model import Model
 
 WIDTHS = (1, 3, 5, 7)
@@ -254,12 +253,7 @@ def show(report: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.drafter_parity",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--model", default=DEFAULT_MODEL, help="the target (default: %(default)s)")
+    parser = program("drafter_parity", __doc__)
     parser.add_argument(
         "--draft",
         action="append",
@@ -267,10 +261,9 @@ def main() -> int:
         metavar="KIND=PATH",
         help="an admitted artifact; several times",
     )
-    parser.add_argument("--prompts", type=int, default=300, help="default: %(default)s")
+    parser.add_argument("--prompts", type=int, default=300, help="how many (default: %(default)s)")
     parser.add_argument("--tokens", type=int, default=20, help="most of an answer (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--output", type=Path, required=True, help="the result, JSON")
+    ask_for_output(parser)
     asked = parser.parse_args()
     output = checked_output(asked.output)
     drafts = list(dict.fromkeys(Draft.parse(word) for word in asked.draft))

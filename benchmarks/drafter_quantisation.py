@@ -1,20 +1,20 @@
 """Which tensor type suits a draft head: F16, Q8_0, Q4_0 and Q4_K of one head, in one run, on one suite.
 
 Run as ``python -m benchmarks.drafter_quantisation --draft eagle3=PATH --output FILE`` on a quiet machine. ``PATH`` is
-an admitted head, best in F32, F16 or BF16. Each type is exported, admitted, and drafts at one fixed width; all take
+an admitted head in F32, F16 or BF16. Each type is exported, admitted, and drafts at one fixed width; all take
 turns prompt by prompt with ``off``. A type is slower than the fastest one when the interval of its ratio, drawn over
 prompts, lies below 1; the verdict is the smallest file that is not. Writes JSON. Exit status 1: a text differs.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.drafter_arguments import ask_for_output, ask_for_suite, ask_for_turns, program
 from benchmarks.drafter_requests import Draft, checked_output, in_one_line, shortened
 from benchmarks.drafter_suite import CONTEXT, OFF, different_texts, measure
 from benchmarks.drafter_writer import DraftingWriter, describe_drafting, rate_ratio
@@ -30,7 +30,7 @@ from verispec.bench.conditions import conditions
 from verispec.cli.bench.report_file import write_report
 from verispec.cli.output import print_table, size_text
 from verispec.engine.admission import DRAFT_MODEL, admit
-from verispec.engine.loading import DEFAULT_MODEL, load
+from verispec.engine.loading import load
 from verispec.errors import OptionError
 
 TYPES = (TensorType.F16, TensorType.Q8_0, TensorType.Q4_0, TensorType.Q4_K)
@@ -52,6 +52,11 @@ class Variant:
 def variants(target: Path, draft: Draft, folder: Path) -> list[Variant]:
     """The head in each of TYPES, admitted for ``target``, as files in ``folder``."""
     path = resolve_model(draft.path).path
+    lost = [name for name in stored_types(path) if TensorType[name].is_quantised]
+    if lost:
+        raise OptionError(
+            f"draft {path}: expected a head in F32, F16 or BF16, found one in {', '.join(lost)}"
+        )
     source = read_draft_manifest(path).source
     made = []
     for kind in TYPES:
@@ -133,22 +138,11 @@ def show(report: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.drafter_quantisation",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--model", default=DEFAULT_MODEL, help="the target (default: %(default)s)")
-    parser.add_argument("--draft", required=True, metavar="KIND=PATH", help="the admitted head")
+    parser = program("drafter_quantisation", __doc__)
+    ask_for_suite(parser, tokens=512)
     parser.add_argument("--width", type=int, default=3, help="tokens of a proposal (default: %(default)s)")
-    parser.add_argument("--suite", default="realistic-12", help="default: %(default)s")
-    parser.add_argument(
-        "--prompts", type=int, default=None, help="the first so many of the suite (default: all)"
-    )
-    parser.add_argument("--tokens", type=int, default=512, help="most of an answer (default: %(default)s)")
-    parser.add_argument("--turns", type=int, default=3, help="timed answers of each (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--output", type=Path, default=RESULTS / "drafter-quantisation.json")
+    ask_for_turns(parser)
+    ask_for_output(parser, RESULTS / "drafter-quantisation.json")
     asked = parser.parse_args()
     output = checked_output(asked.output)
     draft, suite = Draft.parse(asked.draft), shortened(asked.suite, asked.prompts, asked.tokens)

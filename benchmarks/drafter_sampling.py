@@ -15,13 +15,12 @@ Nothing is timed. Intervals draw the prompts again. Exit status 1: the engine ac
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from benchmarks.drafter_anchors import Walks
+from benchmarks.drafter_arguments import ask_for_output, ask_for_suite, program
 from benchmarks.drafter_intervals import share
 from benchmarks.drafter_requests import Draft, as_turn, checked_output, in_one_line, shortened
 from benchmarks.drafter_rules import COUPLED, RULES, Accepted, accept
@@ -32,7 +31,7 @@ from verispec.cli.bench.report_file import write_report
 from verispec.cli.output import print_table
 from verispec.cli.progress import CountBar
 from verispec.engine.completion import Completion
-from verispec.engine.loading import DEFAULT_MODEL, load
+from verispec.engine.loading import load
 from verispec.engine.model import Model
 from verispec.errors import OptionError
 
@@ -145,21 +144,10 @@ def _interval(found: dict[str, float]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.drafter_sampling",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--model", default=DEFAULT_MODEL, help="the target (default: %(default)s)")
-    parser.add_argument("--draft", required=True, metavar="KIND=PATH", help="the admitted artifact")
+    parser = program("drafter_sampling", __doc__)
+    ask_for_suite(parser, tokens=256)
     parser.add_argument("--width", type=int, default=5, help="tokens of a proposal (default: %(default)s)")
-    parser.add_argument("--suite", default="realistic-12", help="default: %(default)s")
-    parser.add_argument(
-        "--prompts", type=int, default=None, help="the first so many of the suite (default: all)"
-    )
-    parser.add_argument("--tokens", type=int, default=256, help="most of an answer (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--output", type=Path, required=True, help="the result, JSON")
+    ask_for_output(parser)
     asked = parser.parse_args()
     output = checked_output(asked.output)
     draft, suite = Draft.parse(asked.draft), shortened(asked.suite, asked.prompts, asked.tokens)

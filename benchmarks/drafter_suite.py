@@ -9,18 +9,17 @@ averaged; its interval draws the prompts again. Writes JSON, and a plot beside i
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from benchmarks.drafter_arguments import ask_for_output, ask_for_suite, ask_for_turns, program
 from benchmarks.drafter_requests import BEFORE, Draft, checked_output, in_one_line, shortened
 from benchmarks.drafter_suite_plot import plot
 from benchmarks.drafter_writer import DraftingWriter, describe_drafting, median_seconds, rate_ratio
 
 from verispec.artifacts.resolve import resolve_model
-from verispec.backends.native_plan import default_threads
 from verispec.bench.answers import FEWEST_TOKENS, Answer, summarise, write_answers
 from verispec.bench.comparison import Comparison, WriterRuns, compare_writers
 from verispec.bench.conditions import conditions
@@ -33,7 +32,7 @@ from verispec.cli.bench.report_file import write_report
 from verispec.cli.number_list import parse_numbers
 from verispec.cli.output import print_table
 from verispec.cli.progress import CountBar
-from verispec.engine.loading import DEFAULT_MODEL, load
+from verispec.engine.loading import load
 from verispec.engine.model import Model
 from verispec.errors import OptionError
 
@@ -194,34 +193,30 @@ def _interval(found: dict[str, float] | None) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.drafter_suite",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--model", default=DEFAULT_MODEL, help="the target (default: %(default)s)")
-    parser.add_argument("--draft", required=True, metavar="KIND=PATH", help="the admitted artifact")
+    parser = program("drafter_suite", __doc__)
+    ask_for_suite(parser, tokens=512)
     parser.add_argument("--widths", default="1,2,3,4,5", help="fixed widths (default: %(default)s)")
-    parser.add_argument("--suite", default="realistic-12", help="default: %(default)s")
+    ask_for_turns(parser)
     parser.add_argument(
-        "--prompts", type=int, default=None, help="the first so many of the suite (default: all)"
+        "--peer-python",
+        action="append",
+        default=[],
+        metavar="llama-cpp[@LABEL]=PYTHON",
+        help="the Python that imports llama_cpp",
     )
-    parser.add_argument("--tokens", type=int, default=512, help="most of an answer (default: %(default)s)")
-    parser.add_argument("--turns", type=int, default=3, help="timed answers of each (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--peer-python", action="append", default=[], metavar="llama-cpp[@LABEL]=PYTHON")
-    parser.add_argument("--peer-binary", action="append", default=[], metavar="llama-server[@LABEL]=PATH")
-    parser.add_argument("--output", type=Path, default=RESULTS / "drafter-suite.json")
+    parser.add_argument(
+        "--peer-binary", action="append", default=[], metavar="llama-server[@LABEL]=PATH", help="llama-server"
+    )
+    ask_for_output(parser, RESULTS / "drafter-suite.json")
     asked = parser.parse_args()
     output = checked_output(asked.output)
     draft, suite = Draft.parse(asked.draft), shortened(asked.suite, asked.prompts, asked.tokens)
     named = modes(draft, parse_numbers("widths", asked.widths, int))
-    threads = asked.threads or default_threads()
-    with load(asked.model, ctx=CONTEXT, threads=threads) as model, ExitStack() as opened:
+    with load(asked.model, ctx=CONTEXT, threads=asked.threads) as model, ExitStack() as opened:
         facts = conditions(model, asked.model)
         own = [DraftingWriter(model, name, options) for name, options in named.items()]
         comparison = Comparison(model.backend.capabilities.vocabulary)
-        target = PeerTarget(str(resolve_model(asked.model).path), CONTEXT, threads)
+        target = PeerTarget(str(resolve_model(asked.model).path), CONTEXT, asked.threads)
         peers = open_peers(asked.peer_python, asked.peer_binary, target, comparison, opened)
         answers = measure(model, suite, [*own, *peers], comparison, asked.turns)
         report = {

@@ -119,9 +119,9 @@ def describe_drafting(writer: DraftingWriter) -> dict[str, Any]:
         ),
         "accepted_by_position": by_position(rounds, False),
         "accepted_behind_accepted": by_position(rounds, True),
-        "drafter_share_of_time": _over(
-            [one.draft_seconds for one in last], [one.run.seconds for one in last]
-        ),
+        "drafter_share_of_time": _over([one.draft_seconds for one in last], [one.run.seconds for one in last])
+        if writer.speculates
+        else None,
         "rounds_by_source": sources,
         "faults": [fault for one in last for fault in one.completion.faults],
     }
