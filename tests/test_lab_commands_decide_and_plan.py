@@ -102,6 +102,8 @@ def test_a_study_keeps_its_file_and_a_broken_promise_is_exit_1(
     ("arguments", "message"),
     [
         (("analyse",), "none imported yet"),
+        (("analyse", str(LOG)), f"found a CSV file: `verispec lab import b70-csv {LOG}` makes one of it"),
+        (("analyse", "no.json"), "expected a log that `verispec lab import` wrote"),
         (("analyse", "--metric", "speed"), "--metric"),
         (("plan", "--lanes", "0"), "--lanes"),
         (("plan", "--effects", "-1"), "--effects"),

@@ -31,6 +31,7 @@ repeat = 1
 
 [target]
 profile = "verispec"
+binary = "python3"
 model = "smollm2-135m"
 
 [control]
@@ -71,7 +72,7 @@ def test_an_experiment_is_run_listed_shown_and_verified(
 ) -> None:
     capsys.readouterr()
     assert main(["lab", "run", str(written / "experiment.toml"), "--dry-run"]) == 0
-    assert "6 lanes an arm find" in capsys.readouterr().out
+    assert "confirmation: 6 lanes an arm find" in capsys.readouterr().out
     (number,) = [one["experiment"] for _, one in Ledger(lab).records("experiment")]
     assert main(["lab", "log"]) == 0
     assert f"{number}" in (listed := capsys.readouterr().out)
@@ -125,7 +126,21 @@ def test_two_lanes_are_compared_in_identity_output_and_factors(
     assert passes["change_percent"] == pytest.approx(speed["change_percent"], rel=0.01)
     first, second = lanes_of(lab, "control")[0]["lane"], lanes_of(lab, "eight")[0]["lane"]
     assert main(["lab", "compare", first, second]) == 0
-    assert "token-exact" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "token-exact" in said
+    assert (
+        f"  eight, confirmation of {number}: {second}\nagainst\n  control, confirmation of {number}: {first}\n"
+        in said
+    )
+    assert "tokens per second: +" in said
+    assert "(nothing ruled out)" in said  # of two lanes
+    assert main(["lab", "compare", f"{number}:control", f"{number}:eight"]) == 0
+    said = capsys.readouterr().out
+    assert "eight, confirmation" in said
+    assert "smoke" not in said  # stages are never pooled
+    assert main(["lab", "compare", f"{number}:control:screen", second]) == 2
+    assert "expected lanes of" in (error := capsys.readouterr().err)
+    assert "found those of stages: smoke, confirmation, repeat" in error
     assert main(["lab", "compare", first, "nothing"]) == 2
 
 
@@ -208,8 +223,8 @@ def test_a_smoke_run_says_what_fails(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_arms_may_be_files_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, mode in (("alone", "off"), ("drafting", "suffix")):
-        text = f'profile = "verispec"\nmodel = "smollm2-135m"\narguments = ["--spec-mode", "{mode}"]\n'
-        (tmp_path / f"{name}.toml").write_text(text)
+        own = 'profile = "verispec"\nbinary = "python3"\nmodel = "smollm2-135m"\n'
+        (tmp_path / f"{name}.toml").write_text(f'{own}arguments = ["--spec-mode", "{mode}"]\n')
     files = ["--control", str(tmp_path / "alone.toml"), "--candidate", str(tmp_path / "drafting.toml")]
     more = ["--suite", "screen-4", "--device", "cpu:0", "--device", "cpu:1", "--intent", "Why not?"]
     assert main(["lab", "run", *files, *more, "--dry-run", "--json", "--lab", str(tmp_path / "lab")]) == 0

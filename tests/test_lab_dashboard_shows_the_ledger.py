@@ -134,6 +134,9 @@ def test_two_lanes_show_what_differs_in_identity(page: Page, url: str, small: Sm
     assert list(found) == ["arguments"]
     assert found["arguments"][1].endswith('"--rows", "2"]')
     expect(page.locator("main")).to_contain_text("token-exact")
+    assert page.locator("#places li").all_text_contents() == [
+        f"first: {small.first['lane']}, control, screen", f"second: {small.second['lane']}, wide, screen",
+    ]  # fmt: skip
     rates = {row[0]: row[1:3] for row in table(page, "#compared-rates")}
     assert rates["rate 1 100"] == [
         f"{lane['summary']['rate_1_100']['median']:.4g}" for lane in (small.first, small.second)
@@ -171,6 +174,9 @@ def test_what_was_tried_is_found_as_by_lab_ask(page: Page, url: str, small: Smal
     assert [row[1] for row in table(page, "#tried")] == [
         EVIL_ARM.replace("\u202e", "\\u202e")
     ]  # a gain is not in it
+    reason = small.experiment["verdicts"][EVIL_ARM]["reasons"][0]
+    assert table(page, "#tried")[0][7].replace("\n", " ").startswith(f"--unroll 6 why {EVIL}")
+    assert reason in table(page, "#tried")[0][7]
     page.get_by_label("Words").fill("rows 2")
     page.get_by_role("button", name="Ask").click()
     expect(page.locator("#answer")).to_be_visible()

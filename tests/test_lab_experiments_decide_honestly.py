@@ -14,6 +14,7 @@ from lab_simulated import simulate
 from verispec.cli.lab.outlook_text import print_outlook
 from verispec.errors import OptionError
 from verispec.lab.experiment.bank import own_bank
+from verispec.lab.experiment.outlook import experiment_outlook
 from verispec.lab.experiment.spec import CONTROL, parse_experiment
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.planning import plan_experiment
@@ -223,7 +224,7 @@ def test_the_bank_plans_and_does_not_decide(
         verdicts.append([one["decision"] for one in last])
     assert verdicts[0] == verdicts[1]
     assert {one["verdict"] for one in verdicts[0]} == {"cannot tell"}
-    print_outlook(ledger, experiment)
+    print_outlook(experiment, experiment_outlook(ledger, experiment))
     said = capsys.readouterr().out
     assert "past controls of this ledger" in said
     own = own_bank(ledger, experiment, experiment.stages.confirmation_cap)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,13 @@ def test_inferred_passes_are_said_of_a_lane_and_of_two(
     assert INFERRED in capsys.readouterr().out
     assert main(["lab", "compare", record["lane"], record["lane"], "--lab", str(tmp_path)]) == 0
     assert INFERRED in capsys.readouterr().out
+    assert main(["lab", "audit", record["lane"], "--lab", str(tmp_path)]) == 0
+    assert f"drafts, passes and causes: {INFERRED}" in capsys.readouterr().out
+    assert main(["lab", "audit", record["lane"], "--lab", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["passes_inferred"] is True
+    assert main(["lab", "export", "csv", "--lab", str(tmp_path)]) == 0
+    (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert line["passes_inferred"] == "True"
     assert verify(Ledger(tmp_path)).holds
 
 

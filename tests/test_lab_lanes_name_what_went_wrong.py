@@ -70,7 +70,7 @@ def test_a_wrong_canary_is_the_first_reason_and_says_what_was_expected_and_found
     record = measure(tmp_path, small_target("--fault", "wrong-canaries", "--draft", "2"))
     assert {"prompts-done", "knobs-read", "canaries-pass"} <= set(broken_rules(record))  # the others follow
     first = failures(record["gate"])[0]
-    assert first.startswith("canaries-pass: wrong answers: json-object 0 of 1 (expected '{\"name\": \"Ada\", ")
+    assert first.startswith('canaries-pass: wrong answers: json-object 0 of 1 (expected \'{"name": "Ada", ')
     assert "found '7')" in first
     assert main(["lab", "show", record["lane"], "--lab", str(tmp_path)]) == 0
     shown = capsys.readouterr().out

@@ -6,6 +6,7 @@ import itertools
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,32 @@ def test_a_candidate_that_is_wrong_more_often_is_worse_by_the_paired_test(tmp_pa
     ledger.add({**record, "verdict": "wrong: identical output"})
     (finding,) = verify(ledger).findings
     assert finding.what == "verdict is not what the raw rows give"
+
+
+def test_passes_are_dealt_over_the_devices_and_a_pass_stays_on_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every arm of a pass meets the same device, so that none can pass for a difference of the answers."""
+    experiment = replace(arms(wrong=("--mistakes", "2")), devices=("cpu", "cpu:0"))
+    record = run_quality(Ledger(tmp_path), experiment, QualityPlan(SUMS, passes=3, cap=16))
+    assert record["verdict"] == "wrong: worse (strict, lenient score)"
+    lanes = {
+        arm: [Ledger(tmp_path).get(digest) for digest in digests]
+        for arm, digests in record["lanes"]["matrix"].items()
+    }
+    for arm in (CONTROL, "wrong"):
+        assert [lane["device"] for lane in lanes[arm]] == ["cpu", "cpu:0", "cpu"]
+        begun = [Ledger(tmp_path).get(lane["rows"][0])["prompt"] for lane in lanes[arm]]
+        assert begun == ["sum-00", "sum-08", "sum-16"]
+    assert record["devices"] == ["cpu", "cpu:0"]
+    assert {
+        lane["device"] for _, lane in Ledger(tmp_path).records("lane") if lane["stage"] == "calibration"
+    } == {"cpu"}
+    assert verify(Ledger(tmp_path)).holds
+    assert main(["lab", "log", "--lab", str(tmp_path)]) == 0
+    assert f"{record['experiment']}  quality" in capsys.readouterr().out
+    assert main(["lab", "show", record["experiment"], "--lab", str(tmp_path)]) == 0
+    assert "wrong: worse (strict, lenient score)" in capsys.readouterr().out
 
 
 def test_form_and_content_are_scored_apart_and_equal_output_is_seen(tmp_path: Path) -> None:

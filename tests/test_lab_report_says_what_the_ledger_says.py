@@ -40,7 +40,7 @@ def page(browser: Browser, file: Path) -> Iterator[Page]:
 
 
 def written(small: SmallLedger, name: str, folder: Path) -> Path:
-    out = folder / "report.html"
+    out = folder / "made for it" / "report.html"
     assert main(["lab", "report", name, "--out", str(out), "--lab", str(small.home)]) == 0
     return out
 
@@ -198,6 +198,23 @@ def test_what_is_not_finished_says_so(browser: Browser, small: SmallLedger, tmp_
         row = page.locator("#invalid-lanes tbody tr")
         assert row.locator("th").all_text_contents() == [small.interrupted]
         assert "interrupted" in (row.text_content() or "")
+
+
+def test_a_report_that_cannot_be_written_is_an_error(
+    small: SmallLedger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = small.experiment["experiment"]
+    (tmp_path / "file").write_text("")
+    assert main(["lab", "report", name, "--out", str(tmp_path), "--lab", str(small.home)]) == 2
+    assert (
+        f"--out: expected a file that can be written, found {tmp_path}: Is a directory"
+        in capsys.readouterr().err
+    )
+    assert (
+        main(["lab", "report", name, "--out", str(tmp_path / "file" / "r.html"), "--lab", str(small.home)])
+        == 2
+    )
+    assert "--out: expected a file that can be written" in capsys.readouterr().err
 
 
 def test_an_experiment_that_is_not_there_is_an_error(

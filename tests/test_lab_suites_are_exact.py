@@ -17,6 +17,7 @@ from verispec.lab.suites.scoring import score
 from verispec.lab.suites.task_formats import load_published_tasks
 from verispec.lab.suites.tasks import Task, load_tasks
 
+DOCS = Path(__file__).parent.parent / "docs"
 THEMES = {
     "incident-retrospective", "code-review", "customer-email", "sql-debugging", "release-plan", "benchmark-analysis",
     "architecture-trade-off", "bug-report-synthesis", "technical-guide", "risk-register", "performance-hypotheses",
@@ -192,6 +193,23 @@ def test_files_in_another_form_are_refused_with_the_line(
         load_published_tasks(form, path)
     assert complaint in str(caught.value)
     assert form == "other" or str(caught.value).startswith(str(path))
+
+
+def test_the_files_that_the_documentation_shows_load(tmp_path: Path) -> None:
+    blocks = re.findall(r"```(?:toml)?\n(.*?)```", (DOCS / "lab.md").read_text(), re.DOTALL)
+    (canaries,) = [block for block in blocks if block.startswith("# suites/")]
+    (tasks,) = [block for block in blocks if block.startswith('{"id"')]
+    (tmp_path / "mine.toml").write_text(canaries)
+    (tmp_path / "mine.jsonl").write_text(tasks)
+    (canary,) = load_canaries(str(tmp_path / "mine.toml")).canaries
+    assert canary.passes(" Oslo\n")
+    assert [
+        score(task, f"Answer: {task.answer}").strict
+        for task in load_tasks(str(tmp_path / "mine.jsonl")).tasks
+    ] == [
+        True,
+        True,
+    ]
 
 
 OWN = 'name = "mine"\nversion = 1\nmax_tokens = 9\n'

@@ -219,7 +219,8 @@ def test_a_configuration_that_crashes_goes_in_the_smoke_stage(tmp_path: Path) ->
 def test_the_plan_is_told_before_a_lane_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "widths.toml"
     file.write_text(
-        'intent = "x"\n[target]\nprofile = "verispec"\nmodel = "m"\n[search]\nrungs = 3\nfirst = 4\n'
+        'intent = "x"\n[target]\nprofile = "verispec"\nbinary = "python3"\nmodel = "m"\n'
+        "[search]\nrungs = 3\nfirst = 4\n"
         '[[knob]]\nname = "width"\nvalues = [1, 2, 4]\narguments = ["--spec-width", "{value}"]\n'
     )
     assert main(["lab", "tune", str(file), "--dry-run", "--lab", str(tmp_path / "lab")]) == 0

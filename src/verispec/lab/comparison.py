@@ -15,11 +15,16 @@ from verispec.lab.metrics.lane_values import lane_values
 from verispec.lab.metrics.summary import FACTORS, passes_inferred
 from verispec.lab.statistics.two_factors import FactorEffect, two_factors
 
+BESIDE = ("smoke", "repeat", "reference", "calibration")
+"""Stages whose lanes stand beside those that are compared."""
 COMPARED = ("rate_1_100", "full", "wall", "ttft", *FACTORS)
 
 
 def lanes_called(ledger: Ledger, name: str) -> list[MeasuredLane]:
-    """One lane by its id or digest, or all lanes of an arm of an experiment: ``EXPERIMENT:ARM[:STAGE]``."""
+    """One lane by its id or digest, or the lanes of an arm in one stage: ``EXPERIMENT:ARM[:STAGE]``.
+
+    Without a stage it is the last that compares arms, since lanes of different stages are asked different things.
+    """
     number, _, rest = name.partition(":")
     if not rest:
         digest, record = ledger.find(name, "lane")
@@ -29,11 +34,20 @@ def lanes_called(ledger: Ledger, name: str) -> list[MeasuredLane]:
     found = []
     for digest in ledger.index.of_experiment(begun["experiment"], "lane"):
         record = ledger.get(digest)
-        if record["arm"] == arm and stage in ("", record["stage"]):
-            found.append(MeasuredLane(digest, record, ledger.rows(record)))
-    if not found:
-        raise LedgerError(f"ledger: expected lanes of {name}, found none")
-    return found
+        if record["arm"] == arm:
+            found.append((digest, record))
+    stages = [record["stage"] for _, record in found]
+    comparing = [one for one in stages if one not in BESIDE]
+    chosen = stage or (comparing or stages or [""])[-1]
+    lanes = [
+        MeasuredLane(digest, record, ledger.rows(record))
+        for digest, record in found
+        if record["stage"] == chosen
+    ]
+    if not lanes:
+        told = ", ".join(dict.fromkeys(stages)) or "none"
+        raise LedgerError(f"ledger: expected lanes of {name}, found those of stages: {told}")
+    return lanes
 
 
 def compare(first: Sequence[MeasuredLane], second: Sequence[MeasuredLane]) -> dict[str, Any]:
@@ -42,6 +56,7 @@ def compare(first: Sequence[MeasuredLane], second: Sequence[MeasuredLane]) -> di
     return {
         "first": [lane.record["lane"] for lane in first],
         "second": [lane.record["lane"] for lane in second],
+        "places": {"first": _places(first), "second": _places(second)},
         "invalid": [
             f"{lane.record['lane']}: {reason}" for lane in (*first, *second) for reason in lane.reasons
         ],
@@ -52,6 +67,13 @@ def compare(first: Sequence[MeasuredLane], second: Sequence[MeasuredLane]) -> di
         "factors": _factors(first, second),
         "passes_inferred": any(passes_inferred(lane.rows) for lane in (*first, *second)),
     }
+
+
+def _places(lanes: Sequence[MeasuredLane]) -> list[dict[str, str]]:
+    """Where each lane stands."""
+    return [
+        {name: str(lane.record[name]) for name in ("lane", "experiment", "arm", "stage")} for lane in lanes
+    ]
 
 
 def _comparable(first: Sequence[MeasuredLane], second: Sequence[MeasuredLane]) -> list[str]:

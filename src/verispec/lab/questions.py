@@ -57,7 +57,8 @@ def _arms(record: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
     for arm in record["candidates"]:
         target = record["targets"][arm]
         settings = [arm, target["name"], target["notes"], " ".join(target["arguments"])]
-        settings += [json.dumps(target["environment"]), json.dumps(target["request"]), str(target["draft"])]
+        settings += [json.dumps(target["environment"]), json.dumps(target["request"])]
+        settings += [str(target.get(name)) for name in ("model", "binary", "draft", "template")]
         if all(_stands(word, " ".join([about, *settings]).lower()) for word in words):
             yield arm
 

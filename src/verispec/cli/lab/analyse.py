@@ -138,7 +138,7 @@ def _print_verdicts(facts: dict[str, Any]) -> None:
 
 def _interval(ends: list[float | None]) -> str:
     low, high = ends
-    return "none yet" if low is None or high is None else f"{low:+.1f} .. {high:+.1f}%"
+    return "nothing ruled out" if low is None or high is None else f"{low:+.1f} .. {high:+.1f}%"
 
 
 def _shortened(text: str) -> str:

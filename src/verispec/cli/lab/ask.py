@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from verispec.cli.lab.ledger_option import LedgerOption, day_text, open_ledger, percent_text
+from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
+from verispec.cli.lab.wording import day_text, interval_text, percent_text
 from verispec.cli.output import JsonOption, print_json
 
 
@@ -24,9 +25,9 @@ def command(
     for one in found if not as_json else ():
         typer.echo(f"{day_text(one.began)}  {one.arm} in {one.name} ({one.experiment}): {one.verdict}")
         if one.effect_percent is not None and one.interval_percent is not None:
-            low, high = (percent_text(end) for end in one.interval_percent)
+            interval = interval_text(one.interval_percent)
             lanes = f"{one.control_lanes} + {one.candidate_lanes} lanes"
-            typer.echo(f"  {percent_text(one.effect_percent)}, {low} to {high}, {lanes}")
+            typer.echo(f"  {percent_text(one.effect_percent)} ({interval}), {lanes}")
         if one.arguments:
             typer.echo(f"  {one.arguments}")
         for reason in one.reasons[:1]:

@@ -13,7 +13,11 @@ from verispec.errors import OptionError
 
 def command(
     lanes: Annotated[
-        str, typer.Argument(metavar="LANES", help="A lane's id, or EXPERIMENT:ARM[:STAGE] for all of an arm.")
+        str,
+        typer.Argument(
+            metavar="LANES",
+            help="A lane's id, or EXPERIMENT:ARM[:STAGE]; without STAGE the last that compares.",
+        ),
     ],
     share: Annotated[float, typer.Option(min=0.01, max=1.0, help="How much of the slow end.")] = 0.25,
     lab: LedgerOption = None,
@@ -21,6 +25,7 @@ def command(
 ) -> None:
     """Look into lanes that are in the ledger: the slow end prompt by prompt, phases, and telemetry."""
     from verispec.lab.comparison import lanes_called
+    from verispec.lab.metrics.summary import passes_inferred
     from verispec.lab.quality.phases import phase_profile
     from verispec.lab.quality.profile_run import telemetry_of
     from verispec.lab.quality.slow_tail import audit_tail
@@ -37,11 +42,13 @@ def command(
     names = [lane.record["lane"] for lane in found]
     tail = [one.as_dict() for one in audit_tail(rows, share)]
     telemetry = telemetry_of(ledger, set(names))
+    inferred = any(passes_inferred(one) for one in rows)
     if as_json:
-        print_json({"lanes": names, "tail": tail, "phases": phases, "telemetry": telemetry})
+        found_out = {"tail": tail, "passes_inferred": inferred, "phases": phases, "telemetry": telemetry}
+        print_json({"lanes": names, **found_out})
         return
     from verispec.cli.lab.audit_text import print_phases, print_tail, print_telemetry
 
-    print_tail(tail)
+    print_tail(tail, inferred)
     print_phases(phases)
     print_telemetry(telemetry)

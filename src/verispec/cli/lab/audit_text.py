@@ -8,12 +8,13 @@ from typing import Any
 import typer
 
 from verispec.cli.output import print_table
+from verispec.lab.metrics.summary import INFERRED
 
 Record = Mapping[str, Any]
 
 
-def print_tail(tail: Sequence[Record]) -> None:
-    """The slowest prompts, and what makes them slow."""
+def print_tail(tail: Sequence[Record], passes_inferred: bool) -> None:
+    """The slowest prompts, and what makes them slow; that is a guess where the passes are inferred, and said to be."""
     print_table(
         (
             "slowest prompts",
@@ -41,6 +42,8 @@ def print_tail(tail: Sequence[Record]) -> None:
             for one in tail
         ],
     )
+    if passes_inferred:
+        typer.echo(f"drafts, passes and causes: {INFERRED}")
 
 
 def print_phases(phases: Record | None) -> None:

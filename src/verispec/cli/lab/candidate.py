@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from verispec.cli.lab.ledger_option import LedgerOption, day_text, open_ledger, percent_text
+from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
 from verispec.cli.lab.observing import careful_lanes, observer
+from verispec.cli.lab.wording import day_text, decided_interval, percent_text
 from verispec.cli.output import JsonOption, print_json, print_table
 from verispec.errors import OptionError
 
@@ -141,7 +142,7 @@ def print_candidate(record: dict[str, Any]) -> None:
                     line["stage"],
                     f"{line['control_lanes']} + {line['candidate_lanes']}",
                     percent_text(line["effect_percent"]),
-                    " to ".join(percent_text(end) for end in line["interval_percent"]),
+                    decided_interval(line),
                     percent_text(line["shrunken_percent"]),
                     line["outputs"] or "-",
                     line["verdict"],

@@ -6,12 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from verispec.cli.lab.ledger_option import LedgerOption, open_ledger, percent_text
+from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
+from verispec.cli.lab.wording import interval_text, percent_text
 from verispec.cli.output import JsonOption, print_json, print_table
+from verispec.lab.wording import counted
 
 MOST = 40
 
-LaneArgument = Annotated[str, typer.Argument(help="A lane's id, or EXPERIMENT:ARM or EXPERIMENT:ARM:STAGE.")]
+LaneArgument = Annotated[
+    str, typer.Argument(help="A lane's id, or EXPERIMENT:ARM[:STAGE]; without STAGE the last that compares.")
+]
 
 
 def command(
@@ -40,7 +44,7 @@ def _print(result: dict[str, Any]) -> None:
     from verispec.cli.lab.experiment_text import print_outputs
     from verispec.lab.metrics.summary import INFERRED
 
-    typer.echo(f"{', '.join(result['second'])} against {', '.join(result['first'])}")
+    typer.echo(f"{_lanes(result['places']['second'])}\nagainst\n{_lanes(result['places']['first'])}")
     for line in result["invalid"]:
         typer.secho(f"INVALID  {line}", fg=typer.colors.RED)
     for line in result["comparable"]:
@@ -55,13 +59,21 @@ def _print(result: dict[str, Any]) -> None:
         ],
     )
     for one in result["factors"] or ():
-        low, high = (percent_text(end) for end in one["interval_percent"])
-        typer.echo(f"{one['name']}: {percent_text(one['change_percent'])} ({low} to {high})")
+        interval = interval_text(one["interval_percent"])
+        typer.echo(f"{one['name']}: {percent_text(one['change_percent'])} ({interval})")
     if result["factors"] and result["passes_inferred"]:
         typer.echo(INFERRED)
-    typer.echo(f"\n{len(result['identity'])} differences of identity")
+    typer.echo(f"\n{counted(len(result['identity']), 'difference')} of identity")
     for path, (left, right) in list(result["identity"].items())[:MOST]:
         typer.echo(f"  {path}: {_short(left)} -> {_short(right)}")
+
+
+def _lanes(places: list[dict[str, str]]) -> str:
+    """A line for each stage of an arm: lanes of different stages are not alike."""
+    groups: dict[str, list[str]] = {}
+    for one in places:
+        groups.setdefault(f"{one['arm']}, {one['stage']} of {one['experiment']}", []).append(one["lane"])
+    return "\n".join(f"  {place}: {', '.join(lanes)}" for place, lanes in groups.items())
 
 
 def _number(value: float | None) -> str:

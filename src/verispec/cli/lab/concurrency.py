@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -40,25 +40,30 @@ def command(
     if as_json:
         print_json(record)
     else:
-        print_table(
-            ("open at once", "tokens/s together", "of each", "first token", "slowest", "output of solo"),
-            [
-                (
-                    str(one["width"]),
-                    *(_number(one[name]) for name in ("together", "each")),
-                    *(f"{_number(one[name])} s" for name in ("first_token", "first_token_max")),
-                    one["output_of_solo"] or "-",
-                )
-                for one in record["widths"]
-            ],
-        )
-        for one in record["widths"]:
-            for fault in one["faults"]:
-                typer.secho(f"INVALID  {one['width']} open: {fault}", fg=typer.colors.RED)
-            if one["differing"]:
-                typer.echo(f"{one['width']} open: other text than alone: {', '.join(one['differing'][:12])}")
+        print_company(record)
     if not all(one["valid"] and not one["differing"] for one in record["widths"]):
         raise typer.Exit(1)
+
+
+def print_company(record: dict[str, Any]) -> None:
+    """A line a width, and what speaks against it."""
+    print_table(
+        ("open at once", "tokens/s together", "of each", "first token", "slowest", "output of solo"),
+        [
+            (
+                str(one["width"]),
+                *(_number(one[name]) for name in ("together", "each")),
+                *(f"{_number(one[name])} s" for name in ("first_token", "first_token_max")),
+                one["output_of_solo"] or "-",
+            )
+            for one in record["widths"]
+        ],
+    )
+    for one in record["widths"]:
+        for fault in one["faults"]:
+            typer.secho(f"INVALID  {one['width']} open: {fault}", fg=typer.colors.RED)
+        if one["differing"]:
+            typer.echo(f"{one['width']} open: other text than alone: {', '.join(one['differing'][:12])}")
 
 
 def _number(value: float | None) -> str:

@@ -7,10 +7,11 @@ from typing import Any
 
 import typer
 
-from verispec.cli.lab.ledger_option import day_text, percent_text
+from verispec.cli.lab.wording import day_text, decided_interval, interval_text, percent_text
 from verispec.cli.output import print_table, printable_text
 from verispec.lab.gate.rules import failures
 from verispec.lab.metrics.summary import INFERRED
+from verispec.lab.wording import counted
 
 Record = Mapping[str, Any]
 RATES = {"rate_1_100": "rate 1-100", "rate_1_100_by_100": "(by 100: 1% high)", "full": "full", "wall": "wall"}
@@ -28,7 +29,7 @@ def print_experiment(record: Record) -> None:
                 arm,
                 one["text"],
                 percent_text(one["effect_percent"]),
-                " to ".join(percent_text(end) for end in one["interval_percent"]),
+                decided_interval(one),
                 percent_text(one["shrunken_percent"]),
                 str(one["blocks"]),
             )
@@ -103,7 +104,7 @@ def _print_summary(summary: Record) -> None:
             numbers = [f"{found[one]:.2f}" for one in ("median", "p10", "mean", "min", "max")]
             rows.append((label, *numbers, spread, f"{found['median_of_class_medians']:.2f}"))
     if rows:
-        typer.echo(f"\ntokens/s over {summary['sound_rows']} prompts, by the client's clock")
+        typer.echo(f"\ntokens/s over {counted(summary['sound_rows'], 'prompt')}, by the client's clock")
         print_table(("", "median", "p10", "mean", "min", "max", "sd", "of class medians"), rows)
     wide = summary["request_wide"]
     if wide["rate"]:
@@ -123,10 +124,8 @@ def print_decision(record: Record) -> None:
     one = record["decision"]
     typer.echo(f"{record['arm']} after {record['stage']} of experiment {record['experiment']}: {one['text']}")
     if one["effect_percent"] is not None:
-        low, high = (percent_text(end) for end in one["interval_percent"])
-        typer.echo(
-            f"{percent_text(one['effect_percent'])}, {low} to {high} at level {one['interval_level']:g}"
-        )
+        interval = interval_text(one["interval_percent"])
+        typer.echo(f"{percent_text(one['effect_percent'])}, {interval}, at level {one['interval_level']:g}")
     for reason in one["reasons"]:
         typer.echo(f"  {reason}")
     print_outputs(record["outputs"])

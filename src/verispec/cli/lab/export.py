@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
+from verispec.cli.lab.written import write_file
 from verispec.cli.output import print_json
 from verispec.errors import OptionError
 
@@ -109,4 +110,4 @@ def _write(text: str, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_file(text, output, "--output")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from verispec.cli.lab.written import write_file
 from verispec.cli.output import JsonOption, print_json, printable
 
 app = typer.Typer(name="import", help="Read the log of another lab.", no_args_is_help=True)
@@ -29,8 +30,7 @@ def b70_csv(file: FileArgument, output: OutputOption = None, as_json: JsonOption
 
     log = read_b70_csv(file)
     target = output or lab_home() / "imports" / f"{file.stem}.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(log.as_dict(), indent=1) + "\n", encoding="utf-8")
+    write_file(json.dumps(log.as_dict(), indent=1) + "\n", target, "--output")
     faulty = [lane for lane in log.lanes if lane.faults]
     report = {
         "file": str(target),

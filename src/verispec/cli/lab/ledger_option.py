@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,13 +22,3 @@ def open_ledger(folder: Path | None) -> Ledger:
     from verispec.lab.ledger.ledger import Ledger
 
     return Ledger(lab_home(folder))
-
-
-def day_text(moment: float) -> str:
-    """Seconds since the epoch for people."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def percent_text(value: float | None) -> str:
-    """A signed percentage; a dash for one that is not known."""
-    return "-" if value is None else f"{value:+.2f}%"

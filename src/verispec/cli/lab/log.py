@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verispec.cli.lab.ledger_option import LedgerOption, day_text, open_ledger
+from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
+from verispec.cli.lab.wording import day_text
 from verispec.cli.output import JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def command(
 
 
 def _experiments(ledger: Ledger) -> list[dict[str, Any]]:
+    """Experiments in the order they began, and what else was measured: quality, profiles, company."""
     ended = {}
     for digest in ledger.index.all("experiment"):
         record = ledger.get(digest)
@@ -41,20 +43,31 @@ def _experiments(ledger: Ledger) -> list[dict[str, Any]]:
     for digest in ledger.index.all("experiment-begun"):
         record = ledger.get(digest)
         number = record["experiment"]
-        lines.append(
-            {
-                "experiment": number,
-                "began": day_text(record["began"]),
-                "name": record["name"],
-                "suite": record["suite_name"],
-                "verdict": ended.get(number, "unfinished"),
-            }
-        )
-    return lines
+        lines.append(_line("experiment", record, record["suite_name"], ended.get(number, "unfinished")))
+    for kind in ("quality", "profile", "company"):
+        for digest in ledger.index.all(kind):
+            record = ledger.get(digest)
+            suite = record["suite_name"] if "suite_name" in record else record["tasks"]["name"]
+            lines.append(_line(kind, record, suite, record.get("verdict", "measured")))
+    return [line for _, line in sorted(lines, key=lambda one: one[0])]
+
+
+def _line(kind: str, record: dict[str, Any], suite: str, verdict: str) -> tuple[float, dict[str, Any]]:
+    """When it began, and what the list says of it."""
+    return record["began"], {
+        "experiment": record["experiment"],
+        "kind": kind,
+        "began": day_text(record["began"]),
+        "name": record["name"],
+        "suite": suite,
+        "verdict": verdict,
+    }
 
 
 def _lanes(ledger: Ledger, experiment: str | None) -> list[dict[str, Any]]:
     """Lanes in the order they began; one that has no end was interrupted."""
+    from verispec.lab.gate.rules import broken_names
+
     ended = {}
     for digest in ledger.index.all("lane"):
         record = ledger.get(digest)
@@ -66,7 +79,7 @@ def _lanes(ledger: Ledger, experiment: str | None) -> list[dict[str, Any]]:
             continue
         record = ended.get(begun["lane"], {})
         rate = (record.get("summary") or {}).get("rate_1_100")
-        failed = [one["name"] for one in record.get("gate", ()) if not one["holds"]]
+        failed = broken_names(record.get("gate", ()))
         lines.append(
             {
                 "lane": begun["lane"],

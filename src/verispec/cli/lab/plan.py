@@ -16,10 +16,7 @@ def command(
     lanes: Annotated[
         str, typer.Option("--lanes", help="Lanes of each arm, comma-separated: what could these see?")
     ] = "4,8,16,32",
-    effects: Annotated[
-        str,
-        typer.Option("--effects", help="Effects in percent, comma-separated: how many lanes do these need?"),
-    ] = "1,2,3,5",
+    effects: flags.EffectsOption = "1,2,3,5",
     bank: flags.BankOption = None,
     stage: Annotated[str, typer.Option("--stage", help="The cap of tokens.")] = "512",
     metric: flags.MetricOption = "median",
@@ -37,7 +34,7 @@ def command(
 
     known = read_bank(bank or PUBLISHED, stage, metric)
     plan = DecisionPlan(margin=margin / 100, alpha=alpha, searched=searched)
-    outlook = plan_experiment(known, plan, _counts(lanes), _shares(effects))
+    outlook = plan_experiment(known, plan, _counts(lanes), flags.effect_shares(effects))
     if as_json:
         print_json(outlook)
     else:
@@ -49,13 +46,6 @@ def _counts(text: str) -> list[int]:
     if min(numbers) < 1:
         raise OptionError(f"--lanes: expected one lane or more, found {text!r}")
     return numbers
-
-
-def _shares(text: str) -> list[float]:
-    numbers = parse_numbers("--effects", text, float)
-    if not 0 < min(numbers) <= max(numbers) < 1000:
-        raise OptionError(f"--effects: expected percents above zero, found {text!r}")
-    return [number / 100 for number in numbers]
 
 
 def _print(outlook: dict[str, Any]) -> None:

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from verispec.cli.lab.ledger_option import LedgerOption, day_text, open_ledger
+from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
 from verispec.cli.lab.observing import careful_lanes, observer
+from verispec.cli.lab.wording import day_text
 from verispec.cli.output import JsonOption, print_json, print_table
+from verispec.lab.wording import counted
 
 app = typer.Typer(
     name="profile",
@@ -74,15 +76,14 @@ def print_profile(record: dict[str, Any]) -> None:
     """One profile for people."""
     from verispec.cli.lab.audit_text import print_phases, print_tail, print_telemetry
 
-    typer.echo(
-        f"\n{record['profile']}: {record['name']} on {record['suite_name']}, {record['valid_lanes']} valid lanes"
-    )
+    lanes = counted(record["valid_lanes"], "valid lane")
+    typer.echo(f"\n{record['profile']}: {record['name']} on {record['suite_name']}, {lanes}")
     for reason in record["invalid"]:
         typer.secho(f"INVALID  {reason}", fg=typer.colors.RED)
     for basis in dict.fromkeys(rate["basis"] for rate in record["rates"]):
         typer.echo(f"{record['profile']} {basis}: {_rates(record, basis)} tokens/s")
     if record["tail"]:
-        print_tail(record["tail"])
+        print_tail(record["tail"], record.get("passes_inferred", False))
     if record["valid_lanes"]:
         print_phases(record["phases"])
     print_telemetry(record["telemetry"])

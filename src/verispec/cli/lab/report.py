@@ -8,10 +8,13 @@ from typing import Annotated
 import typer
 
 from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
+from verispec.cli.lab.written import write_file
 
 
 def command(
-    out: Annotated[Path, typer.Option("--out", help="HTML file to write.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="HTML file to write; its folder is made where it is missing.")
+    ],
     experiment: Annotated[
         str | None,
         typer.Argument(
@@ -24,5 +27,5 @@ def command(
     from verispec.lab.report.page import report_page
 
     page = report_page(open_ledger(lab), experiment)
-    out.write_text(page, encoding="utf-8")
+    write_file(page, out, "--out")
     typer.echo(f"{out}: {len(page.encode()) / 1000:.0f} kB")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from verispec.cli.lab import decision_options as flags
 from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
 from verispec.cli.lab.observing import careful_lanes, observer
 from verispec.cli.output import JsonOption, print_json
@@ -32,15 +33,17 @@ def command(
     suite: Annotated[str | None, typer.Option(help="Prompts: a name or a TOML file.")] = None,
     canaries: Annotated[str | None, typer.Option(help="Canaries: a name or a TOML file.")] = None,
     device: Annotated[list[str] | None, typer.Option(help="Where lanes run: cpu, cpu:0,1 or 0.")] = None,
+    effects: flags.EffectsOption = "1,2,5",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be run and what it could find, and end.")
+        bool,
+        typer.Option("--dry-run", help="Say what would be run, what is missing and what it could find; end."),
     ] = False,
     lab: LedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure candidates against a control, each lane on a fresh server, and say what that allows to conclude.
 
-    Exit status 1 when no candidate is an improvement.
+    Exit status 1 when no candidate is an improvement; of a dry run, when something is missing that it needs.
     """
     from verispec.lab.experiment.run import run_experiment
 
@@ -48,14 +51,18 @@ def command(
     given = {key: value for key, value in overrides.items() if value not in (None, [])}
     experiment = _experiment(file, control, candidate or [], given, lab)
     ledger = open_ledger(lab)
-    if not as_json:
-        from verispec.cli.lab.outlook_text import print_outlook
+    if dry_run or not as_json:
+        from verispec.lab.experiment.outlook import experiment_outlook
 
-        print_outlook(ledger, experiment)
-    if dry_run:
+        outlook = experiment_outlook(ledger, experiment, flags.effect_shares(effects))
         if as_json:
-            print_json(experiment.record())
-        return
+            print_json({**experiment.record(), "outlook": outlook})
+        else:
+            from verispec.cli.lab.outlook_text import print_outlook
+
+            print_outlook(experiment, outlook)
+        if dry_run:
+            raise typer.Exit(1 if outlook["missing"] else 0)
     record = run_experiment(ledger, experiment, observer(as_json), careful_lanes())
     if as_json:
         print_json(record)

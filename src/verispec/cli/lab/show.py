@@ -1,12 +1,17 @@
-"""``verispec lab show``: one experiment, lane or decision."""
+"""``verispec lab show``: one experiment, lane, decision, or what else the ledger holds."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from verispec.cli.lab.candidate import print_candidate
+from verispec.cli.lab.concurrency import print_company
 from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
+from verispec.cli.lab.profile import print_profile
+from verispec.cli.lab.quality import print_quality
 from verispec.cli.output import JsonOption, print_json, printable_text
 
 if TYPE_CHECKING:
@@ -15,7 +20,10 @@ if TYPE_CHECKING:
 
 def command(
     name: Annotated[
-        str, typer.Argument(metavar="ID", help="Of an experiment or lane, or a record's digest.")
+        str,
+        typer.Argument(
+            metavar="ID", help="Of an experiment, a lane or what else `lab log` lists, or a record's digest."
+        ),
     ],
     log: Annotated[bool, typer.Option("--log", help="Print the server's log of a lane.")] = False,
     lab: LedgerOption = None,
@@ -24,6 +32,14 @@ def command(
     """What the ledger knows of it."""
     from verispec.cli.lab import experiment_text as text
 
+    pages: dict[str, Callable[[dict[str, Any]], None]] = {
+        "lane": text.print_lane,
+        "decision": text.print_decision,
+        "quality": print_quality,
+        "profile": print_profile,
+        "company": print_company,
+        "candidate": print_candidate,
+    }
     ledger = open_ledger(lab)
     record = _find(ledger, name)
     if log:
@@ -37,10 +53,8 @@ def command(
         for digest in record["decisions"]:
             typer.echo("")
             text.print_decision(ledger.get(digest))
-    elif record["kind"] == "lane":
-        text.print_lane(record)
-    elif record["kind"] == "decision":
-        text.print_decision(record)
+    elif record["kind"] in pages:
+        pages[record["kind"]](record)
     else:
         print_json(record)
 

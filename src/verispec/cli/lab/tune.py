@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verispec.cli.lab.ledger_option import LedgerOption, open_ledger, percent_text
+from verispec.cli.lab.ledger_option import LedgerOption, open_ledger
 from verispec.cli.lab.observing import careful_lanes, observer
+from verispec.cli.lab.wording import decided_interval, percent_text
 from verispec.cli.output import JsonOption, print_json, print_table
 from verispec.errors import OptionError
+from verispec.lab.wording import counted
 
 if TYPE_CHECKING:
     from verispec.lab.lane.run import LaneRunner
@@ -34,7 +36,7 @@ def command(
 ) -> None:
     """Find the best configuration of a space, and put it to fresh data. Interrupted, the same command goes on.
 
-    Exit status 1 when the best one is no improvement.
+    Exit status 1 when the best one is no improvement; of a dry run, when something is missing that it needs.
     """
     from verispec.lab.search.outlook import search_outlook
     from verispec.lab.search.run import run_search
@@ -46,12 +48,14 @@ def command(
     search = load_search(file, ledger.home)
     if dry_run or not as_json:
         outlook = search_outlook(ledger, search)
+        if ray_address is not None:  # its nodes have programs, files and devices of their own
+            outlook["missing"] = []
         if as_json:
             print_json(outlook)
         else:
             _print_outlook(outlook)
     if dry_run:
-        return
+        raise typer.Exit(1 if outlook["missing"] else 0)
     with _lanes(ray, ray_address, search.experiment.devices) as run_one_lane:
         record = run_search(ledger, search, observer(as_json), run_one_lane, anew)
     if as_json:
@@ -70,7 +74,9 @@ def _lanes(ray: bool, address: str | None, devices: tuple[str, ...]) -> Abstract
 
 def _print_outlook(outlook: dict[str, Any]) -> None:
     names = outlook["configurations"]
-    typer.echo(f"{outlook['name']}: {len(names)} configurations on {', '.join(outlook['devices'])}")
+    typer.echo(
+        f"{outlook['name']}: {counted(len(names), 'configuration')} on {', '.join(outlook['devices'])}"
+    )
     for name in names[:20]:
         typer.echo(f"  {name}")
     if len(names) > 20:
@@ -98,15 +104,18 @@ def _print_outlook(outlook: dict[str, Any]) -> None:
         typer.echo(f"it ends before a rung that would go beyond {outlook['lanes_allowed']} lanes")
     effect = outlook["confirmation_effect_percent"]
     said = "no effect" if effect is None else f"effects from {effect:.1f}% on"
-    typer.echo(
-        f"confirmation: {outlook['confirmation_lanes_per_arm']} fresh lanes an arm find {said} (4 times of 5)\n"
-    )
+    lanes = counted(outlook["confirmation_lanes_per_arm"], "fresh lane")
+    typer.echo(f"confirmation: {lanes} an arm find {said} (4 times of 5)")
+    for missing in outlook["missing"]:
+        typer.secho(f"MISSING  {missing}", fg=typer.colors.RED)
+    typer.echo("")
 
 
 def _print_search(record: dict[str, Any]) -> None:
     typer.echo(f"\nsearch {record['experiment']}: {record['name']}")
     for rung in record["rungs"]:
-        typer.echo(f"{rung['stage']}: {len(rung['arms'])} configurations, {rung['lanes']} lanes")
+        arms, lanes = counted(len(rung["arms"]), "configuration"), counted(rung["lanes"], "lane")
+        typer.echo(f"{rung['stage']}: {arms}, {lanes}")
         for arm, reason in rung["given_up"].items():
             typer.echo(f"  given up: {arm}: {reason}")
     typer.echo(f"ended: {record['why_ended']}")
@@ -121,7 +130,7 @@ def _print_search(record: dict[str, Any]) -> None:
                     one["arm"],
                     percent_text(one["effect_percent"]),
                     percent_text(one["shrunken_percent"]),
-                    " to ".join(percent_text(end) for end in one["interval_percent"]),
+                    decided_interval(one),
                 )
                 for one in alive
             ],

@@ -9,11 +9,12 @@ from typing import Any
 
 import typer
 
-from verispec.cli.lab.ledger_option import percent_text
+from verispec.cli.lab.wording import interval_text, percent_text
 from verispec.lab.decision import Decision
 from verispec.lab.decision.decision import percent
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.gate.rules import failures
+from verispec.lab.wording import counted
 
 
 class TerminalObserver(Observer):
@@ -24,7 +25,7 @@ class TerminalObserver(Observer):
         self._live = sys.stderr.isatty()
 
     def stage(self, name: str, lanes: int) -> None:
-        self._line(f"{name}: {lanes} lanes at most")
+        self._line(f"{name}: {counted(lanes, 'lane')} at most" if lanes else name)
 
     def lane(self, arm: str, device: str) -> None:
         self._status(f"  {arm} on {device}: starting")
@@ -45,8 +46,8 @@ class TerminalObserver(Observer):
         if decision.effect is None:
             self._line(f"  {arm}: {decision.text}")
             return
-        low, high = (percent_text(percent(end) if math.isfinite(end) else None) for end in decision.interval)
-        self._line(f"  {arm}: {decision.text}, {percent_text(percent(decision.effect))} ({low} to {high})")
+        interval = interval_text([percent(end) if math.isfinite(end) else None for end in decision.interval])
+        self._line(f"  {arm}: {decision.text}, {percent_text(percent(decision.effect))} ({interval})")
 
     def noticed(self, text: str) -> None:
         self._line(f"  note: {text}")

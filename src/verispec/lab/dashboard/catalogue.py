@@ -55,6 +55,8 @@ def negatives(index: Index, newest: int) -> list[Tried]:
 
 
 def _tried(brief: Brief, arm: str, verdict: Brief) -> Tried:
+    """Reason and arguments are in indexes since lists show them; an older one is made again when it is deleted."""
+    reason = verdict.get("reason")
     ends: Sequence[float | None] | None = verdict["interval_percent"]
     return Tried(
         experiment=brief["experiment"],
@@ -62,11 +64,11 @@ def _tried(brief: Brief, arm: str, verdict: Brief) -> Tried:
         arm=arm,
         began=brief["began"],
         intent=brief["intent"] or "",
-        arguments="",
+        arguments=brief.get("arguments", {}).get(arm, ""),
         verdict=verdict["text"],
         effect_percent=verdict["effect_percent"],
         interval_percent=ends,
         control_lanes=verdict["control_lanes"] or 0,
         candidate_lanes=verdict["candidate_lanes"] or 0,
-        reasons=(),
+        reasons=(reason,) if reason else (),
     )

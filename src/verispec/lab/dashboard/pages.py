@@ -14,6 +14,7 @@ from verispec.lab.dashboard.history import record_history
 from verispec.lab.dashboard.history_plot import plot_history
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.ledger.objects import LedgerError
+from verispec.lab.metrics.summary import INFERRED
 from verispec.lab.questions import ask
 from verispec.lab.report.experiment_facts import read_experiment_facts
 from verispec.lab.report.identity_facts import arm_identity, difference
@@ -56,7 +57,11 @@ class Pages:
         if len(ended) == 1:
             lane = self._reader.read(ended[0])
             return self._fill(
-                "lane.html", lane=lane, identity=arm_identity(lane.record["arm"], [lane]), metrics=METRICS
+                "lane.html",
+                lane=lane,
+                identity=arm_identity(lane.record["arm"], [lane]),
+                metrics=METRICS,
+                inferred=INFERRED,
             )
         begun = self._ledger.index.matching(name, "lane-begun")
         if len(begun) != 1:
@@ -84,7 +89,7 @@ class Pages:
         return self._fill("comparison.html", **values)
 
     def tried(self, question: str) -> str:
-        """What ``lab ask`` finds; without a question what was tried and did not help."""
+        """What ``lab ask`` finds; without a question what was tried and not shown to help."""
         self.index.refresh()
         found = (
             list(reversed(ask(self._ledger, question)))

@@ -34,6 +34,16 @@ def lanes_needed(evidence: Evidence, expected: float, plan: DecisionPlan) -> int
     return None if pairs is None else 2 * pairs
 
 
+def fewest_pairs(plan: DecisionPlan) -> int | None:
+    """Lane pairs, each in a block of its own, below which no effect whatever could be decided when only the
+    experiment's own lanes count. None: more than anybody could run."""
+
+    def decides(pairs: int) -> bool:
+        return as_float(half_width(pairs / 2, 0.0, pairs - 1, plan.level)) == 0.0
+
+    return fewest(decides)
+
+
 def fewest(enough: Callable[[int], bool]) -> int | None:
     """The smallest number from 1 up for which ``enough`` holds, as it must for all above it; None beyond a million."""
     high = 1

@@ -13,7 +13,7 @@ from typing import Any
 from verispec.lab.experiment.spec import CONTROL, Experiment
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.metrics.lane_values import lane_values
-from verispec.lab.noise_bank import NoiseBank
+from verispec.lab.noise_bank import PUBLISHED, NoiseBank, read_bank
 
 MOST_CONTROLS = 128
 """So many past controls know the noise well enough; older ones are of another time, and reading rows takes long."""
@@ -44,7 +44,19 @@ def own_bank(ledger: Ledger, experiment: Experiment, cap: int) -> NoiseBank:
         if read == MOST_CONTROLS:
             break
     batches = tuple(tuple(values) for values in groups.values() if len(values) > 1)
-    return NoiseBank("controls of this ledger", str(cap), experiment.metric, batches)
+    return NoiseBank("past controls of this ledger", str(cap), experiment.metric, batches)
+
+
+def planning_bank(ledger: Ledger, experiment: Experiment, cap: int) -> tuple[NoiseBank, str]:
+    """The bank that an experiment is planned with, and where it is from: its own one, or a published log's at 512.
+
+    A ledger that there is not yet is not made for it.
+    """
+    if ledger.home.is_dir():
+        bank = own_bank(ledger, experiment, cap)
+        if bank.noise.degrees:
+            return bank, bank.source
+    return read_bank(PUBLISHED, "512", "median"), "a published log, for want of controls of one's own"
 
 
 def _comparable(lane: Mapping[str, Any], experiment: Experiment, cap: int) -> bool:

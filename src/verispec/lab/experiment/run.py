@@ -12,10 +12,10 @@ from verispec.lab.decision import Decision, DecisionPlan, Verdict, decide, promo
 from verispec.lab.decision.decide import invalid
 from verispec.lab.decision.promotion import REFERENCE
 from verispec.lab.experiment.decisions import DecisionInput, decision_record
-from verispec.lab.experiment.measured import MeasuredLane, StageLanes
+from verispec.lab.experiment.measured import StageLanes
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.promotion_lanes import PromotionLanes
-from verispec.lab.experiment.smoke import second_controls, shown_by_difference, smoke_suite, smoke_verdict
+from verispec.lab.experiment.smoke import run_smoke
 from verispec.lab.experiment.spec import CONTROL, Experiment
 from verispec.lab.experiment.stage import StageRunner
 from verispec.lab.lane.run import LaneRunner
@@ -83,32 +83,11 @@ class ExperimentRun:
 
     def _smoke(self) -> list[str]:
         """The candidates that may be measured; none when the control may not."""
-        experiment = self._experiment
-        suite = smoke_suite(experiment.suite, experiment.stages.smoke_prompts)
-        lanes: dict[str, MeasuredLane] = {}
-        verdicts: dict[str, Decision] = {}
-        self._observer.stage("smoke", len(experiment.arms))
-        for order, (arm, target) in enumerate(experiment.arms.items()):
-            lane = self._runner.run_one("smoke", arm, target, suite, experiment.stages.screen_cap, order)
-            lanes[arm] = lane
-            verdict = smoke_verdict(lane)
-            if verdict is not None and arm == CONTROL:
-                reasons = [f"the control: {reason}" for reason in verdict.reasons]
-                verdicts = {candidate: invalid(reasons) for candidate in experiment.candidates}
-                break
-            if verdict is not None:
-                verdicts[arm] = verdict
-        sound = {arm: lane for arm, lane in lanes.items() if arm not in verdicts}
-        if CONTROL in sound and CONTROL in lanes and len(lanes) == len(experiment.arms):
-            self._runner.shown, inert = shown_by_difference(experiment, sound)
-            verdicts |= inert
-            self._second_controls = second_controls(sound)
-            for arm in self._second_controls:
-                self._observer.noticed(f"nothing that was observed of {arm} differs from the control")
-        measured = StageLanes(list(lanes.values()))
-        for arm, decision in verdicts.items():
-            self._settle("smoke", arm, decision, measured, experiment.plan)
-        return [arm for arm in experiment.candidates if arm not in verdicts]
+        smoke = run_smoke(self._experiment, self._runner, self._observer)
+        self._second_controls = smoke.second_controls
+        for arm, decision in smoke.verdicts.items():
+            self._settle("smoke", arm, decision, smoke.lanes, self._experiment.plan)
+        return [arm for arm in self._experiment.candidates if arm not in smoke.verdicts]
 
     def _screen(self, going: Sequence[str]) -> list[str]:
         """The candidates that go on: those that nothing speaks against, the best first."""

@@ -2,17 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from verispec.bench.suites import Suite
 from verispec.lab.decision import Decision
 from verispec.lab.decision.decide import invalid
-from verispec.lab.experiment.measured import MeasuredLane
+from verispec.lab.experiment.measured import MeasuredLane, StageLanes
+from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.spec import CONTROL, Experiment
+from verispec.lab.experiment.stage import StageRunner
 from verispec.lab.identity.compare import identity_difference
 from verispec.lab.targets.target import Target
 
 CRASHES = ("server-crashed-at-start", "server-died")
+
+
+@dataclass(slots=True)
+class Smoke:
+    lanes: StageLanes = field(default_factory=StageLanes)
+    verdicts: dict[str, Decision] = field(default_factory=dict)
+    second_controls: list[str] = field(default_factory=list)
+
+
+def run_smoke(
+    experiment: Experiment,
+    runner: StageRunner,
+    observer: Observer,
+    beginning: Callable[[str], None] = lambda arm: None,
+) -> Smoke:
+    """One short lane an arm, the control first: where that may not be measured, no candidate may.
+
+    ``beginning`` is told the arm before each lane. The proofs about knobs are handed to ``runner``.
+    """
+    suite = smoke_suite(experiment.suite, experiment.stages.smoke_prompts)
+    smoke, sound = Smoke(), {}
+    observer.stage("smoke", len(experiment.arms))
+    for order, arm in enumerate((CONTROL, *experiment.candidates)):
+        beginning(arm)
+        target, cap = experiment.arms[arm], experiment.stages.screen_cap
+        lane = runner.run_one("smoke", arm, target, suite, cap, order)
+        smoke.lanes.lanes.append(lane)
+        verdict = smoke_verdict(lane)
+        if verdict is None:
+            sound[arm] = lane
+        elif arm == CONTROL:
+            reasons = [f"the control: {reason}" for reason in verdict.reasons]
+            smoke.verdicts = {candidate: invalid(reasons) for candidate in experiment.candidates}
+            return smoke
+        else:
+            smoke.verdicts[arm] = verdict
+    runner.shown, inert = shown_by_difference(experiment, sound)
+    smoke.verdicts |= inert
+    smoke.second_controls = second_controls(sound)
+    for arm in smoke.second_controls:
+        observer.noticed(f"nothing that was observed of {arm} differs from the control")
+    return smoke
 
 
 def smoke_suite(suite: Suite, prompts: int) -> Suite:

@@ -8,6 +8,7 @@ from typing import Any
 
 from verispec.errors import OptionError
 from verispec.lab.folders import without_folders
+from verispec.lab.gate.rules import broken_names
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.secrets import arguments_shown
 
@@ -44,7 +45,7 @@ def check(content: Mapping[str, Any], lane: Mapping[str, Any]) -> list[str]:
     """Everything that speaks against submitting it; empty when nothing does."""
     wrong = []
     if not lane["valid"]:
-        failed = ", ".join(one["name"] for one in lane["gate"] if not one["holds"])
+        failed = ", ".join(broken_names(lane["gate"]))
         wrong.append(f"the lane is invalid: {failed}")
     wrong += [f"{name}: expected an integer above zero" for name in INTEGERS if not _whole(content.get(name))]
     wrong += [f"{name}: expected a text" for name in TEXTS if not _text(content.get(name))]

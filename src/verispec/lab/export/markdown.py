@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from verispec.lab.folders import without_folders
+from verispec.lab.gate.rules import broken_names
 from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.metrics.summary import INFERRED
 from verispec.lab.secrets import arguments_shown, shown
 
 Record = Mapping[str, Any]
@@ -50,6 +52,8 @@ def experiment_page(ledger: Ledger, name: str) -> str:
             [_lane(lane) for lane in lanes],
         ),
     ]
+    if any(lane["summary"].get("passes_inferred") for lane in lanes):
+        parts.append(f"Tokens per pass: {INFERRED}.")
     return without_folders("\n\n".join(parts) + "\n")
 
 
@@ -79,7 +83,7 @@ def _arm(arm: str, target: Record) -> list[str]:
 
 def _lane(lane: Record) -> list[str]:
     summary = lane["summary"]
-    failed = " ".join(one["name"] for one in lane["gate"] if not one["holds"])
+    failed = " ".join(broken_names(lane["gate"]))
     return [
         lane["stage"],
         lane["arm"],

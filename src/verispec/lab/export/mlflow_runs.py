@@ -38,7 +38,11 @@ def runs(ledger: Ledger, experiment: str | None = None) -> Iterator[dict[str, An
                 for name, value in line.items()
                 if isinstance(value, int | float) and not isinstance(value, bool) and name not in PARAMETERS
             },
-            "tags": {"valid": str(line["valid"]), "failed_rules": line["failed_rules"]},
+            "tags": {
+                "valid": str(line["valid"]),
+                "failed_rules": line["failed_rules"],
+                "passes_inferred": str(line["passes_inferred"]),
+            },
         }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from verispec.errors import UnsupportedError
+from verispec.lab.gate.rules import broken_names
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.metrics.rates import row_metrics
 from verispec.lab.metrics.summary import SUMMARISED
@@ -42,6 +43,7 @@ def row_lines(ledger: Ledger, experiment: str | None = None) -> Iterator[Line]:
                 "prompt": row["prompt"],
                 "class": row["class"],
                 **metrics,
+                "passes_inferred": bool(row.get("passes_inferred")),
                 "finish_reason": row["finish_reason"],
                 "cached_tokens": row["cached_tokens"],
                 "fault": "" if fault is None else fault["name"],
@@ -81,7 +83,7 @@ def _lane_line(lane: Mapping[str, Any]) -> Line:
     identity = lane["identity"] or {}
     line |= {
         "valid": lane["valid"],
-        "failed_rules": " ".join(one["name"] for one in lane["gate"] if not one["holds"]),
+        "failed_rules": " ".join(broken_names(lane["gate"])),
         "engine": lane["target"]["profile"],
         "version": identity.get("version"),
         "model": lane["target"]["model"],
@@ -94,6 +96,7 @@ def _lane_line(lane: Mapping[str, Any]) -> Line:
         for statistic in STATISTICS:
             found = lane["summary"].get(name)
             line[f"{name}_{statistic}"] = None if found is None else found[statistic]
+    line["passes_inferred"] = bool(lane["summary"].get("passes_inferred"))
     line["request_wide_rate"] = lane["summary"]["request_wide"]["rate"]
     line["output_sha256"] = lane["output_sha256"]
     return line

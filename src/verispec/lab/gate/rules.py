@@ -36,6 +36,10 @@ class RuleResult:
         return asdict(self)
 
 
+Results = Sequence[RuleResult] | Sequence[Mapping[str, Any]]
+"""Of a gate that was just asked, or as a record holds them."""
+
+
 def judge(lane: Lane, rows: Rows) -> list[RuleResult]:
     """Every rule on one lane: its record without the gate's own results, and its raw rows."""
     results = []
@@ -45,17 +49,27 @@ def judge(lane: Lane, rows: Rows) -> list[RuleResult]:
     return results
 
 
-def is_valid(results: Sequence[RuleResult] | Sequence[Mapping[str, Any]]) -> bool:
+def is_valid(results: Results) -> bool:
     """Whether all rules were asked and hold."""
     held = {_field(one, "name") for one in results if _field(one, "holds")}
     return held == set(RULES)
 
 
-def failures(results: Sequence[RuleResult] | Sequence[Mapping[str, Any]]) -> list[str]:
-    """``name: detail`` of every rule that does not hold; what kept the prompts from being asked comes first, since the
+def broken_rules(results: Results) -> list[tuple[str, str]]:
+    """(name, detail) of every rule that does not hold; what kept the prompts from being asked comes first, since the
     rest follows from it."""
     broken = [(_field(one, "name"), _field(one, "detail")) for one in results if not _field(one, "holds")]
-    return [f"{name}: {detail}" for name, detail in sorted(broken, key=lambda one: _distance(*one))]
+    return sorted(broken, key=lambda one: _distance(*one))
+
+
+def broken_names(results: Results) -> list[str]:
+    """Their names alone."""
+    return [name for name, _ in broken_rules(results)]
+
+
+def failures(results: Results) -> list[str]:
+    """``name: detail`` of each."""
+    return [f"{name}: {detail}" for name, detail in broken_rules(results)]
 
 
 def _distance(name: str, detail: str) -> int:

@@ -71,10 +71,15 @@ class ImportedLog:
 
 
 def read_log(path: Path) -> ImportedLog:
-    """A log that ``lab import`` wrote."""
+    """A log that ``lab import`` wrote. OptionError for anything else; of a CSV file it says what to do with it."""
+    if path.suffix.lower() == ".csv":
+        raise OptionError(
+            f"{path}: expected a log that `verispec lab import` wrote, found a CSV file: "
+            f"`verispec lab import b70-csv {path}` makes one of it, which `lab analyse` then reads"
+        )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, UnicodeDecodeError) as error:
         raise OptionError(
             f"{path}: expected a log that `verispec lab import` wrote, found {error}"
         ) from error

@@ -25,8 +25,15 @@ def brief(record: Record) -> dict[str, Any]:
         return {
             **{name: record.get(name) for name in EXPERIMENT},
             "verdicts": {
-                arm: {name: one.get(name) for name in VERDICT}
+                arm: {
+                    **{name: one.get(name) for name in VERDICT},
+                    "reason": next(iter(one.get("reasons") or ()), ""),
+                }
                 for arm, one in record.get("verdicts", {}).items()
+            },
+            "arguments": {
+                arm: " ".join(target.get("arguments", ()))
+                for arm, target in record.get("targets", {}).items()
             },
         }
     return {}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -96,14 +98,27 @@ class QualityRun:
         return self._end(calibration, matrix, self._invalid(matrix))
 
     def _ask_all(self, stage: str, tasks: Sequence[Task], passes: int) -> _Seen:
-        """One lane an arm and pass, arms in balanced order."""
-        devices = self._experiment.devices[:1]
-        planned = balanced_order(list(self._experiment.arms), devices, passes)
-        self._observer.stage(stage, len(planned))
-        seen = _Seen({arm: [] for arm in self._experiment.arms})
-        for number, lane in enumerate(planned):
-            turn = number // len(self._experiment.arms)
-            seen.lanes[lane.arm].append(self._lane(stage, lane, tasks, rotation(len(tasks), passes, turn)))
+        """One lane an arm and pass. Passes are dealt over the devices, which work at the same time; all arms of a pass
+        run on one device, in balanced order."""
+        arms, devices = list(self._experiment.arms), self._experiment.devices[:passes]
+        planned = balanced_order(arms, devices, math.ceil(passes / len(devices)))
+        self._observer.stage(stage, passes * len(arms))
+
+        def on(place: int) -> list[tuple[int, MeasuredLane]]:
+            found = []
+            own = [lane for lane in planned if lane.device == devices[place]]
+            for number, lane in enumerate(own):
+                turn = place + number // len(arms) * len(devices)
+                if turn < passes:
+                    start = rotation(len(tasks), passes, turn)
+                    found.append((turn, self._lane(stage, lane, tasks, start)))
+            return found
+
+        with ThreadPoolExecutor(len(devices)) as pool:
+            measured = [one for found in pool.map(on, range(len(devices))) for one in found]
+        seen = _Seen({arm: [] for arm in arms})
+        for _, lane in sorted(measured, key=lambda one: one[0]):
+            seen.lanes[lane.record["arm"]].append(lane)
         return seen
 
     def _lane(self, stage: str, planned: PlannedLane, tasks: Sequence[Task], start: int) -> MeasuredLane:
@@ -168,6 +183,7 @@ class QualityRun:
                 "tasks": [asdict(task) for task in plan.tasks.tasks],
             },
             "passes": plan.passes,
+            "devices": list(experiment.devices[: plan.passes]),
             "cap": plan.cap,
             "alpha": plan.alpha,
             "began": self._began,

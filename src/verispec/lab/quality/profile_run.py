@@ -18,6 +18,7 @@ from verispec.lab.lane.request import LaneRequest
 from verispec.lab.lane.run import LaneRunner
 from verispec.lab.lane.telemetry import with_telemetry
 from verispec.lab.ledger.ledger import Ledger
+from verispec.lab.metrics.summary import passes_inferred
 from verispec.lab.quality.figures import (
     PEAK,
     PROFILES,
@@ -120,6 +121,7 @@ def measure_profile(
         "invalid": [f"{lane.record['lane']}: {reason}" for lane in lanes for reason in lane.reasons],
         "rates": [rate.record() for rate in profile_rates(run.profile, valid)],
         "tail": [one.as_dict() for one in audit_tail([lane.rows for lane in valid])],
+        "passes_inferred": any(passes_inferred(lane.rows) for lane in valid),
         "phases": phase_profile([row for lane in valid for row in lane.rows], run.target.profile),
         "telemetry": telemetry_of(ledger, {lane.record["lane"] for lane in lanes}),
     }

@@ -25,6 +25,7 @@ from verispec.lab.report.plots.factors import FactorPoint, factor_points, plot_f
 from verispec.lab.report.plots.intervals import Estimate, plot_intervals
 from verispec.lab.report.plots.lanes import plot_lanes
 from verispec.lab.report.plots.prompts import plot_prompts
+from verispec.lab.wording import counted
 
 METRICS = {
     "rate_1_100": "tokens/s, rate 1-100",
@@ -109,6 +110,11 @@ class ExperimentPage:
         lanes = [lane for one in self.candidates for lane in (*one.control, *one.candidate)]
         return INFERRED if any(lane.record["summary"].get("passes_inferred") for lane in lanes) else ""
 
+    def inferred(self, stage: str) -> str:
+        """The same of all lanes of a stage."""
+        lanes = [lane for lane in self.facts.lanes if lane.record["stage"] == stage]
+        return INFERRED if any(lane.record["summary"].get("passes_inferred") for lane in lanes) else ""
+
     def factors(self) -> Markup:
         return plot_factors(self.factor_points, self.facts.arms)
 
@@ -154,7 +160,7 @@ def page_environment(*more: BaseLoader, shown: Callable[[str], str] = text.shown
         lstrip_blocks=True,
         finalize=finalize,
     )
-    environment.filters |= FILTERS
+    environment.filters |= FILTERS | {"counted": counted}
     environment.filters["told_apart"] = lambda pair: text.told_apart(pair, shown)
     environment.globals["product_version"] = __version__
     return environment

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from verispec.lab.decision.decision import rounded_percent
-from verispec.lab.experiment.bank import own_bank
+from verispec.lab.experiment.bank import planning_bank
+from verispec.lab.experiment.needs import missing_needs
 from verispec.lab.ledger.ledger import Ledger
-from verispec.lab.noise_bank import PUBLISHED, NoiseBank, read_bank
 from verispec.lab.search.run import unfinished
 from verispec.lab.search.search import Search
 from verispec.lab.simulation.sequential_power import smallest_detectable
@@ -22,7 +22,7 @@ def search_outlook(ledger: Ledger, search: Search) -> dict[str, Any]:
     ``lanes_at_most`` is when nobody is behind, ``lanes_if_halved`` when half of them are in each rung.
     """
     experiment, halving = search.experiment, search.halving
-    bank, own = _bank(ledger, search)
+    bank, source = planning_bank(ledger, experiment, experiment.stages.screen_cap)
     deviation = bank.noise.deviation
     plan = experiment.plan
     giving_up = search.giving_up(plan)
@@ -57,12 +57,7 @@ def search_outlook(ledger: Ledger, search: Search) -> dict[str, Any]:
         "confirmation_lanes_per_arm": confirming,
         "confirmation_effect_percent": rounded_percent(found, 2),
         "lane_deviation_percent": round(100 * deviation, 3),
-        "noise_source": bank.source if own else "a published log, for want of controls of one's own",
+        "noise_source": source,
+        "missing": missing_needs(experiment),
         "goes_on": None if going_on is None else going_on["experiment"],
     }
-
-
-def _bank(ledger: Ledger, search: Search) -> tuple[NoiseBank, bool]:
-    """Past controls at the rungs' cap; the published log's where there are none."""
-    bank = own_bank(ledger, search.experiment, search.experiment.stages.screen_cap)
-    return (bank, True) if bank.noise.degrees else (read_bank(PUBLISHED, "512", "median"), False)

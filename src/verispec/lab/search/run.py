@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from verispec.lab.decision import Decision
-from verispec.lab.decision.decide import invalid
 from verispec.lab.experiment.decisions import DecisionInput, decision_record
-from verispec.lab.experiment.measured import MeasuredLane, StageLanes
+from verispec.lab.experiment.measured import StageLanes
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.run import run_experiment
-from verispec.lab.experiment.smoke import second_controls, shown_by_difference, smoke_suite, smoke_verdict
+from verispec.lab.experiment.smoke import run_smoke
 from verispec.lab.experiment.spec import CONTROL
 from verispec.lab.experiment.stage import StageRunner
 from verispec.lab.lane.run import LaneRunner
@@ -22,6 +21,7 @@ from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.search.recall import RecalledLanes
 from verispec.lab.search.search import Search
 from verispec.lab.search.standings import Standing, standings
+from verispec.lab.wording import counted
 
 Record = dict[str, Any]
 
@@ -135,35 +135,16 @@ class SearchRun:
 
     def _smoke(self) -> list[str]:
         """The configurations that start, answer, and are not the control in disguise."""
-        experiment = self._experiment
-        suite, cap = (
-            smoke_suite(experiment.suite, experiment.stages.smoke_prompts),
-            experiment.stages.screen_cap,
+        smoke = run_smoke(
+            self._experiment,
+            self._runner,
+            self._observer,
+            beginning=lambda arm: self._recalled.expect("smoke", [arm]),
         )
-        self._observer.stage("smoke", len(experiment.arms))
-        lanes: dict[str, MeasuredLane] = {}
-        verdicts: dict[str, Decision] = {}
-        for order, (arm, target) in enumerate(experiment.arms.items()):
-            self._recalled.expect("smoke", [arm])
-            lanes[arm] = self._runner.run_one("smoke", arm, target, suite, cap, order)
-            verdict = smoke_verdict(lanes[arm])
-            if verdict is not None and arm == CONTROL:
-                reasons = [f"the control: {reason}" for reason in verdict.reasons]
-                verdicts = {one: invalid(reasons) for one in experiment.candidates}
-                break
-            if verdict is not None:
-                verdicts[arm] = verdict
-        if len(lanes) == len(experiment.arms):
-            sound = {arm: lane for arm, lane in lanes.items() if arm not in verdicts}
-            self._runner.shown, inert = shown_by_difference(experiment, sound)
-            verdicts |= inert
-            self._state.second_controls = second_controls(sound)
-            for arm in self._state.second_controls:
-                self._observer.noticed(f"nothing that was observed of {arm} differs from the control")
-        measured = StageLanes(list(lanes.values()))
-        for arm, decision in verdicts.items():
-            self._settle("smoke", arm, decision, measured)
-        return [arm for arm in experiment.candidates if arm not in verdicts]
+        self._state.second_controls = smoke.second_controls
+        for arm, decision in smoke.verdicts.items():
+            self._settle("smoke", arm, decision, smoke.lanes)
+        return [arm for arm in self._experiment.candidates if arm not in smoke.verdicts]
 
     def _climb(self, going: Sequence[str]) -> None:
         """Rung after rung, until one configuration is left, or the rungs or the lanes are used up."""
@@ -179,7 +160,7 @@ class SearchRun:
                 state.ended = "the others are behind"
                 return
             if halving.lanes and used + needed > halving.lanes:
-                state.ended = f"the next rung needs {needed} lanes, {halving.lanes - used} are left"
+                state.ended = f"the next rung needs {counted(needed, 'lane')}, {halving.lanes - used} left"
                 return
             arms = self._rung(rung, arms)
         state.ended = (
