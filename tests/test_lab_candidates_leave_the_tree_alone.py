@@ -179,6 +179,21 @@ def test_a_switch_that_nothing_reads_voids_the_candidate(tmp_path: Path, reposit
     assert "LAB_HURRRY" in str(record["reasons"])
 
 
+def test_a_dry_run_builds_nothing_and_says_what_would_run(
+    tmp_path: Path, repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = describe(tmp_path, repository.patch(HELPS), confirmation="1")
+    command = ["lab", "candidate", "run", str(file), "--dry-run", "--lab", str(tmp_path / "lab")]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "COPY/patched/built.py" in said
+    assert "this plan can never decide anything" in said
+    assert not (tmp_path / "lab").exists()
+    file.write_text(file.read_text().replace('repository = "engine"', 'repository = "nowhere"'))
+    assert main(command) == 1
+    assert "MISSING  source: repository: expected a git checkout" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("more", "patch", "reason"),
     [

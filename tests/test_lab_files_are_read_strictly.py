@@ -103,6 +103,10 @@ def test_files_of_candidates_and_searches_are_read_as_strictly(tmp_path: Path) -
             parse_candidate({**base, **change}, tmp_path, "here")
     with pytest.raises(OptionError, match="switch: arguments: expected a list"):
         parse_candidate({**base, "switch": {"arguments": "--on"}}, tmp_path, "here")
+    on = {"environment": {"UNROLL": "6"}}
+    assert parse_candidate({**base, "switch": on}, tmp_path, "here").changed["environment"] == {"UNROLL": "6"}
+    with pytest.raises(OptionError, match="expected a candidate that differs from its control"):
+        parse_candidate({**base, "target": {**TARGET, **on}, "switch": on}, tmp_path, "here")
     knob = {"name": "k", "values": [1, 2], "arguments": ["--k", "{value}"]}
     for change in ({"search": {"rungs": "3"}}, {"search": {"lanes": -1}}, {"knob": knob}, {"knob": [{**knob, "values": "12"}]}):  # fmt: skip # noqa: E501
         with pytest.raises(OptionError, match="expected"):

@@ -13,9 +13,14 @@ from typing import Any
 
 import pytest
 
+from lab_experiments import small_experiment
 from lab_lanes import SERVER, broken_rules, lane_request, measure, small_suite, small_target
 from verispec._native import resolve_isa
 from verispec.bench.suites import Suite, SuitePrompt
+from verispec.errors import OptionError
+from verispec.lab.experiment.needs import check_inherited
+from verispec.lab.experiment.run import run_experiment
+from verispec.lab.experiment.spec import CONTROL
 from verispec.lab.lane.run import run_lane
 from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.targets.loading import parse_target
@@ -59,6 +64,25 @@ def test_a_misspelt_variable_is_caught_and_the_right_one_is_not(tmp_path: Path) 
     right = measure(tmp_path, small_target(environment={"LAB_TEST_KERNEL": "fast"}, activation=[probe]))
     assert right["valid"]
     assert right["identity"]["environment"]["LAB_TEST_KERNEL"] == "fast"
+
+
+def test_a_variable_that_every_arm_would_inherit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its control would run with it, too: whatever the lanes said, they would compare it with itself."""
+    arms = {
+        CONTROL: small_target(name=CONTROL),
+        "tried": small_target(name="tried", environment={"LAB_TEST_KERNEL": "fast"}),
+    }
+    experiment = replace(small_experiment({"other": ()}), arms=arms)
+    monkeypatch.setenv("LAB_TEST_KERNEL", "other")
+    check_inherited(experiment)
+    monkeypatch.setenv("LAB_TEST_KERNEL", "fast")
+    with pytest.raises(
+        OptionError, match=r"LAB_TEST_KERNEL to be set for tried, .* which control would inherit"
+    ):
+        run_experiment(Ledger(tmp_path), experiment)
+    assert not list(Ledger(tmp_path).records())
 
 
 def test_flags_that_were_left_out_are_caught(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,10 @@ from verispec.cli.lab.observing import careful_lanes, observer
 from verispec.cli.lab.wording import day_text, decided_interval, percent_text
 from verispec.cli.output import JsonOption, print_json, print_table
 from verispec.errors import OptionError
+
+if TYPE_CHECKING:
+    from verispec.lab.candidates.candidate import Candidate
+    from verispec.lab.ledger.ledger import Ledger
 
 app = typer.Typer(
     name="candidate",
@@ -27,12 +31,16 @@ GOOD = ("improvement", "promoted")
 def run(
     file: FileArgument,
     again: Annotated[bool, typer.Option("--again", help="Even when the same was tried before.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what would be run, what is missing and what it could find; end."),
+    ] = False,
     lab: LedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Build it in a clean copy, measure it, decide, and archive what came of it.
 
-    Exit status 1 when it is no improvement, or was tried before.
+    Exit status 1 when it is no improvement, or was tried before; of a dry run, when something is missing.
     """
     from verispec.lab.candidates.archive import tried_before
     from verispec.lab.candidates.candidate import load_candidate
@@ -47,6 +55,10 @@ def run(
             typer.echo("tried before (--again tries it once more):")
             _print_list(before)
         raise typer.Exit(1)
+    if dry_run or not as_json:
+        outlook = _outlook(ledger, candidate, as_json)
+        if dry_run:
+            raise typer.Exit(1 if outlook["missing"] else 0)
     record = run_candidate(ledger, candidate, observer(as_json), careful_lanes())
     if as_json:
         print_json(record)
@@ -55,6 +67,26 @@ def run(
         print_candidate(record)
     if record["verdict"] not in GOOD:
         raise typer.Exit(1)
+
+
+def _outlook(ledger: Ledger, candidate: Candidate, as_json: bool) -> dict[str, Any]:
+    """Printed; of what is missing, what the build will make is left out."""
+    from verispec.cli.lab.outlook_text import print_outlook
+    from verispec.lab.candidates.run import NOT_BUILT, planned_experiment
+    from verispec.lab.experiment.needs import is_checkout
+    from verispec.lab.experiment.outlook import experiment_outlook
+
+    experiment = planned_experiment(ledger, candidate)
+    outlook = experiment_outlook(ledger, experiment)
+    outlook["missing"] = [one for one in outlook["missing"] if f"{NOT_BUILT}/" not in one]
+    if candidate.source is not None and not is_checkout(candidate.source.repository):
+        found = f"source: repository: expected a git checkout, found none at {candidate.source.repository}"
+        outlook["missing"].append(found)
+    if as_json:
+        print_json({**experiment.record(), "outlook": outlook})
+    else:
+        print_outlook(experiment, outlook)
+    return outlook
 
 
 @app.command("build")

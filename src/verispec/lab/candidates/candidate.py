@@ -83,6 +83,11 @@ def parse_candidate(content: Mapping[str, Any], folder: Path, where: str) -> Can
     _check(source, change, switch, where)
     changed = {**(control if source or switch else shared), **change}
     changed |= _switched(changed, switch)
+    same = _without_name(changed) == _without_name(control)
+    if same and (source is None or source.control == SWITCH):
+        raise OptionError(
+            f"{where}: expected a candidate that differs from its control, found the same settings"
+        )
     reference = table(content, "reference", where) if "reference" in content else None
     return Candidate(
         name=str(content["name"]),

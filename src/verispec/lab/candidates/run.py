@@ -26,6 +26,7 @@ from verispec.lab.ledger.ledger import Ledger
 from verispec.lab.secrets import secret_values
 
 Record = dict[str, Any]
+NOT_BUILT = Path("COPY")
 
 
 def run_candidate(
@@ -56,6 +57,11 @@ def run_candidate(
             experiment = _experiment(ledger, candidate, folder, builds)
             ended = run_experiment(ledger, experiment, watching, run_one_lane)
         return archive(ledger, candidate, builds, logs, ended)
+
+
+def planned_experiment(ledger: Ledger, candidate: Candidate) -> Experiment:
+    """What ``run_candidate`` would measure; targets name copies in the folder ``NOT_BUILT``, which there is not."""
+    return _experiment(ledger, candidate, NOT_BUILT, {})
 
 
 def _needed(candidate: Candidate) -> Sequence[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
+from verispec.errors import OptionError
 from verispec.lab.experiment.spec import Experiment
 from verispec.lab.identity.machine import gpus
 from verispec.lab.identity.process import resolve_program
@@ -29,8 +31,31 @@ def missing_needs(experiment: Experiment) -> list[str]:
     ]
 
 
+def check_inherited(experiment: Experiment, environment: Mapping[str, str] | None = None) -> None:
+    """Refuses an experiment in which an arm would inherit, from this process, the very variable that sets another
+    apart: both would run with it, and what the arms differ by would be nothing.
+
+    ``environment`` is that of this process unless given. OptionError with the variable and the arms.
+    """
+    inherited = os.environ if environment is None else environment
+    for arm, target in experiment.arms.items():
+        for name, value in target.environment.items():
+            others = [one for one, other in experiment.arms.items() if name not in other.environment]
+            if others and inherited.get(name) == value:
+                raise OptionError(
+                    f"experiment {experiment.name}: environment: expected {name} to be set for {arm}, "
+                    f"found it in this process's own environment, from which {', '.join(others)} would inherit it"
+                )
+
+
 def _named(arms: Sequence[str], of: int) -> str:
     return "every arm" if len(arms) == of else ", ".join(arms)
+
+
+def is_checkout(folder: Path) -> bool:
+    """Whether ``folder`` lies in the working tree of a git repository, or is a bare one."""
+    place = folder.resolve()
+    return (place / "HEAD").is_file() or any((one / ".git").exists() for one in (place, *place.parents))
 
 
 def _missing_of(target: Target) -> Iterator[str]:
@@ -45,7 +70,7 @@ def _missing_of(target: Target) -> Iterator[str]:
         if path and (known or _is_path(path)) and not _path(path).exists():
             told = ", whose hash is recorded" if known else ""
             yield f"{name}: expected a file or a folder{told}, found none at {path}"
-    if target.source and not (_path(target.source) / ".git").exists():
+    if target.source and not is_checkout(_path(target.source)):
         yield f"source: expected a git checkout, found none at {target.source}"
     absent = sorted(set(target.affinity) - _processors())
     if absent:
@@ -70,7 +95,9 @@ def _missing_device(device: str) -> Iterator[str]:
 
 def _processors() -> set[int]:
     """Those that this process may use, and so may what it starts."""
-    return set(psutil.Process().cpu_affinity())
+    process = psutil.Process()
+    every = range(psutil.cpu_count() or 1)
+    return set(process.cpu_affinity() if hasattr(process, "cpu_affinity") else every)  # not on every system
 
 
 def _is_path(name: str) -> bool:

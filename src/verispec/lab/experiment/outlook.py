@@ -11,7 +11,7 @@ from verispec.lab.decision.decision import rounded_percent
 from verispec.lab.decision.lanes_needed import fewest_pairs
 from verispec.lab.decision.promotion import FEWEST_CLASSES, FEWEST_PROMPTS, FRESH_SERVERS
 from verispec.lab.experiment.bank import planning_bank
-from verispec.lab.experiment.needs import missing_needs
+from verispec.lab.experiment.needs import check_inherited, missing_needs
 from verispec.lab.experiment.spec import Experiment
 from verispec.lab.gate.promotion_rules import CAP
 from verispec.lab.ledger.ledger import Ledger
@@ -28,8 +28,9 @@ def experiment_outlook(
     ``deciding`` has an entry for screen and confirmation where they run. ``fewest_lanes`` an arm are needed for any
     verdict at all, and with fewer ``decides`` is false. ``smallest_percent`` is the smallest effect that the lanes find
     4 times of 5 where they vary as in ``noise_source`` and are judged by their own noise, as they will be; ``needed``
-    is how many of an arm each of ``effects`` (shares) takes, of the confirmation.
+    is how many of an arm each of ``effects`` (shares) takes, of the confirmation. OptionError as ``run_experiment``.
     """
+    check_inherited(experiment)
     targets = {arm: target.record() for arm, target in experiment.arms.items()}
     return {
         "commands": {

@@ -13,6 +13,7 @@ from verispec.lab.decision.decide import invalid
 from verispec.lab.decision.promotion import REFERENCE
 from verispec.lab.experiment.decisions import DecisionInput, decision_record
 from verispec.lab.experiment.measured import StageLanes
+from verispec.lab.experiment.needs import check_inherited
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.promotion_lanes import PromotionLanes
 from verispec.lab.experiment.smoke import run_smoke
@@ -32,10 +33,12 @@ def run_experiment(
     run_one_lane: LaneRunner | None = None,
     selected_on: Collection[str] = (),
 ) -> Record:
-    """The record of a finished experiment, which is in the ledger. Raises DiskFullError and what interrupts it.
+    """The record of a finished experiment, which is in the ledger. Raises DiskFullError and what interrupts it;
+    OptionError when an arm would inherit what sets another apart.
 
     ``run_one_lane`` says how a lane is run, if not here. ``selected_on`` are lanes that chose the candidates before.
     """
+    check_inherited(experiment)
     ledger.adopt()
     return ExperimentRun(ledger, experiment, observer or Observer(), run_one_lane, selected_on).run()
 

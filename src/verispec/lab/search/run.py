@@ -11,6 +11,7 @@ from typing import Any
 from verispec.lab.decision import Decision
 from verispec.lab.experiment.decisions import DecisionInput, decision_record
 from verispec.lab.experiment.measured import StageLanes
+from verispec.lab.experiment.needs import check_inherited
 from verispec.lab.experiment.observer import Observer
 from verispec.lab.experiment.run import run_experiment
 from verispec.lab.experiment.smoke import run_smoke
@@ -37,6 +38,7 @@ def run_search(
 
     A confirmation that was interrupted begins again: its lanes are never pooled with others.
     """
+    check_inherited(search.experiment)
     ledger.adopt()
     begun = None if anew else unfinished(ledger, search)
     if begun is None:
