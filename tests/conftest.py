@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from verispec.artifacts.pull import catalog_model, pull
 from verispec.artifacts.resolve import resolve_model
@@ -13,6 +14,10 @@ from verispec.artifacts.store import Store
 from verispec.engine.loading import load
 from verispec.engine.model import Model
 from verispec.errors import FetchError
+
+# How long an example takes says something about the machine alone.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 
 def model_path(name: str) -> Path:

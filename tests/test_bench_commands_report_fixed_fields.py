@@ -40,7 +40,7 @@ def suite(tmp_path: Path) -> str:
 
 
 def test_bench_pass_gives_the_curve(model: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    output = tmp_path / "out" / "pass.json"
+    output = tmp_path / "pass.json"
     arguments = [
         "--rows",
         "1,3",

@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_from_a_folder_to_a_quantised_file(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    converted, quantised = tmp_path / "converted.gguf", tmp_path / "new" / "quantised.gguf"
+    converted, quantised = tmp_path / "converted.gguf", tmp_path / "quantised.gguf"
     assert main(["convert", str(folder), str(converted), "--json"]) == 0
     first = json.loads(capsys.readouterr().out)
     assert main(["quantize", str(converted), str(quantised), "--recipe", "tbq4", "--json"]) == 0
@@ -36,7 +36,15 @@ def test_from_a_folder_to_a_quantised_file(
     with GgufFile.open(quantised) as file:
         assert file.sha256() == second["artifact"]["sha256"]
     assert main(["inspect", str(quantised), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["derived_from"] == first["artifact"]["sha256"]
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["derived_from"] == first["artifact"]["sha256"]
+    assert (shown["recipe"], shown["recipe_sha256"]) == ("tbq4", second["recipe"]["sha256"])
+    head = {"name": "blk.4.nextn.shared_head_head.weight", "type": "Q4_K"}
+    assert [head.items() <= one.items() for one in shown["draft_heads"]] == [True]
+    assert main(["inspect", str(quantised)]) == 0
+    text = capsys.readouterr().out
+    assert f"recipe:        tbq4 ({second['recipe']['sha256']})" in text
+    assert "draft head:    blk.4.nextn.shared_head_head.weight Q4_K" in text
 
 
 def test_a_folder_can_be_quantised_at_once(folder: Path, tmp_path: Path) -> None:
@@ -72,7 +80,8 @@ def test_substitutions_are_said_on_standard_error(tmp_path: Path, capsys: pytest
         (["quantize", "IN", "IN", "--recipe", "q8"], "output: expected another file than the input"),
         (["quantize", "nowhere.gguf", "OUT", "--recipe", "q8"], "no model file at"),
         (["quantize", "QUANTISED", "OUT", "--recipe", "q6_k"], "--allow-requantize"),
-        (["convert", "IN", "OUT"], "config.json"),
+        (["convert", "IN", "OUT"], "expected a folder with config.json, *.safetensors and tokenizer.json"),
+        (["convert", "nowhere", "OUT"], "nowhere: input: expected a folder with config.json"),
     ],
 )
 def test_refusals_are_one_line(

@@ -173,7 +173,12 @@ ALL = "\n".join(f'{role} = "Q8_0"' for role in ROLES)
         ("name = ", "expected TOML"),
         ("[types]\nattention = 'Q8_0'", "name: expected text, found None"),
         ("name = 'x'", "types: expected a table"),
-        ("name = 'x'\n[types]\nattentoin = 'Q8_0'", "expected roles among attention"),
+        (
+            "name = 'x'\n[types]\nattentoin = 'Q8_0'",
+            "output, found 'attentoin'; did you mean attention?",
+        ),
+        ("name = 'x'\n[types]\nattention = 'q4_k'", "found 'q4_k'; did you mean Q4_K?"),
+        ("name = 'x'\n[typs]\nattention = 'Q8_0'", "found 'typs'; did you mean types?"),
         ("name = 'x'\n[types]\nattention = 'Q3_K'", "types.attention: expected a type among Q8_0"),
         ("name = 'x'\ncolour = 1\n[types]\nattention = 'Q8_0'", "found 'colour'"),
         ("name = 'x'\n[types]\nattention = 8", "types.attention: expected a type"),
@@ -212,6 +217,11 @@ def test_an_unknown_recipe_lists_the_known_ones() -> None:
         OptionError, match="expected one of q4_k_m, q6_k, q8, tbq4 or a TOML file, found 'q5'"
     ):
         load_recipe("q5")
+
+
+def test_a_misspelt_recipe_is_guessed() -> None:
+    with pytest.raises(OptionError, match="found 'Q4KM'; did you mean q4_k_m"):
+        load_recipe("Q4KM")
 
 
 def test_a_recipes_digest_is_its_content() -> None:

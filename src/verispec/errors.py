@@ -34,6 +34,7 @@ class UnsupportedError(VerispecError):
 
     def __init__(self, code: str, message: str, remedy: str = "") -> None:
         self.code = code
+        self.message = message
         self.remedy = remedy
         super().__init__(f"{message} [{code}]" + (f". {remedy}" if remedy else ""))
 

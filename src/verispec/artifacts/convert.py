@@ -26,6 +26,11 @@ def convert(
     Matrices get the type ``kind``, by default the one they were published in. Raises ArtifactError and UnsupportedError
     as opening the folder does, and ArtifactError when it has no tokeniser.
     """
+    if not folder.is_dir():
+        found = "a file" if folder.exists() else "nothing there"
+        raise ArtifactError(
+            folder, "input", f"a folder with config.json, *.safetensors and {TOKENIZER}", found
+        )
     with SafetensorsFolder.open(folder) as parent:
         if not (folder / TOKENIZER).is_file():
             raise ArtifactError(folder, "folder", f"{TOKENIZER}, which the GGUF file needs", "none")

@@ -1,9 +1,10 @@
-"""What a draft artifact was admitted as: a JSON manifest beside it, checked again whenever it is loaded."""
+"""What a draft artifact was admitted as: a JSON manifest of its own, checked again whenever the artifact is loaded."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from verispec import __version__
 from verispec.artifacts.digests import file_sha256, folder_sha256
 from verispec.artifacts.files import write_atomically
 from verispec.artifacts.json_file import read_json_object
+from verispec.artifacts.store import Store
 from verispec.errors import AdmissionError, ArtifactError
 
 FORMAT = "verispec-draft-manifest"
@@ -63,7 +65,7 @@ class DraftManifest:
     acceptance: float | None = None
 
     def write(self, artifact: Path) -> Path:
-        """Writes the manifest beside ``artifact``, whole or not at all."""
+        """Writes the manifest of ``artifact`` to its place, whole or not at all."""
         body = {"made_by": f"verispec {__version__}", **asdict(self)}
         content = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "body": body}
         path = draft_manifest_path(artifact)
@@ -72,8 +74,13 @@ class DraftManifest:
 
 
 def draft_manifest_path(artifact: Path) -> Path:
-    """Where the manifest of ``artifact``, a file or a folder, is: beside it."""
-    path = artifact.resolve()
+    """Where the manifest of ``artifact``, a file or a folder, is: beside it as it is named, also where that is a link.
+
+    That of a model in the store is in the store's folder ``drafts``: beside its content stands nothing but content.
+    """
+    path, store = Path(os.path.abspath(artifact)), Store()
+    if path.parent.resolve() == store.blobs.resolve():
+        return store.folder / "drafts" / (path.name + SUFFIX)
     return path.with_name(path.name + SUFFIX)
 
 
@@ -92,7 +99,7 @@ def read_draft_manifest(artifact: Path) -> DraftManifest:
     if not path.exists():
         raise AdmissionError(
             "not-admitted",
-            f"{artifact}: expected its manifest {path.name} beside it, found none",
+            f"{artifact}: expected its manifest {path}, found none",
             "Admit it with `verispec admit TARGET DRAFT --kind KIND --source URL --revision R --license L`",
         )
     content = read_json_object(path)

@@ -21,7 +21,9 @@ from verispec.artifacts.gguf_header import (
     TensorRecord,
     read_header,
 )
+from verispec.artifacts.manifest import DERIVED_FROM, DERIVED_RECIPE, RECIPE_DIGEST
 from verispec.artifacts.model_file import open_model_file
+from verispec.artifacts.tensor_roles import DRAFT_HEAD, block_of
 from verispec.artifacts.tensor_types import TYPES_BY_ID, type_name
 from verispec.errors import ArtifactError
 
@@ -73,10 +75,14 @@ class Inspection:
     name: str
     licence: str
     derived_from: str
+    recipe: str
+    recipe_sha256: str
     parameters: int
     metadata: dict[str, MetadataValue]
     types: list[TypeReport]
     tensors: list[TensorReport]
+    draft_heads: list[TensorReport]
+    """Output matrices of prediction blocks' own; a block without one drafts with the model's."""
     tokeniser: TokeniserReport
     faults: list[str]
 
@@ -130,11 +136,14 @@ def describe_header(path: Path, size: int, header: GgufHeader, digest: str, faul
         architecture=text(header, "general.architecture"),
         name=text(header, "general.name"),
         licence=text(header, "general.license"),
-        derived_from=text(header, "verispec.derived_from"),
+        derived_from=text(header, DERIVED_FROM),
+        recipe=text(header, DERIVED_RECIPE),
+        recipe_sha256=text(header, RECIPE_DIGEST),
         parameters=sum(math.prod(record.dimensions) for record in header.tensors),
         metadata={key: shorten(value) for key, value in header.metadata.items()},
         types=describe_types(header.tensors),
         tensors=tensors,
+        draft_heads=[tensor for tensor in tensors if block_of(tensor.name)[1] == DRAFT_HEAD],
         tokeniser=describe_tokeniser(header),
         faults=faults,
     )

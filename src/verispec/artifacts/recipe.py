@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
@@ -114,7 +115,8 @@ def load_recipe(name_or_file: str) -> Recipe:
     path = Path(name_or_file)
     if not path.is_file():
         known = ", ".join(shipped)
-        raise OptionError(f"recipe: expected one of {known} or a TOML file, found {name_or_file!r}")
+        hint = did_you_mean(name_or_file, shipped)
+        raise OptionError(f"recipe: expected one of {known} or a TOML file, found {name_or_file!r}{hint}")
     try:
         return parse_recipe(path.read_text("utf-8"), name_or_file)
     except UnicodeDecodeError as error:
@@ -129,7 +131,8 @@ def parse_recipe(text: str, source: str) -> Recipe:
         raise OptionError(f"recipe {source}: expected TOML, found {error}") from error
     for key in content:
         if key not in FIELDS:
-            raise OptionError(f"recipe {source}: expected keys among {', '.join(FIELDS)}, found {key!r}")
+            expected = f"expected keys among {', '.join(FIELDS)}"
+            raise OptionError(f"recipe {source}: {expected}, found {key!r}{did_you_mean(key, FIELDS)}")
     name, separate = content.get("name"), content.get("separate_draft_head", False)
     if not isinstance(name, str) or not name:
         raise OptionError(f"recipe {source}: name: expected text, found {name!r}")
@@ -138,8 +141,9 @@ def parse_recipe(text: str, source: str) -> Recipe:
     types = _table(content, "types", source)
     for role in types:
         if role not in ROLES:
+            expected = f"expected roles among {', '.join(ROLES)}"
             raise OptionError(
-                f"recipe {source}: types: expected roles among {', '.join(ROLES)}, found {role!r}"
+                f"recipe {source}: types: {expected}, found {role!r}{did_you_mean(role, ROLES)}"
             )
     if separate and "draft_head" not in types:
         raise OptionError(f"recipe {source}: types: expected draft_head, since separate_draft_head is true")
@@ -163,9 +167,15 @@ def _check_part_name(part: str, where: str) -> None:
         name.removeprefix(in_layers) for name in gguf.TENSOR_NAMES.values() if name.startswith(in_layers)
     ]
     if part not in known:
-        near = get_close_matches(part, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(part, known)
         raise OptionError(f"{where}: expected the name of a tensor in its layer, found {part!r}{hint}")
+
+
+def did_you_mean(found: str, known: Iterable[str]) -> str:
+    """The known word that looks most like ``found``, whatever its case, as the end of an error; empty without one."""
+    words = {word.lower(): word for word in known}
+    near = get_close_matches(found.lower(), words, n=1)
+    return f"; did you mean {words[near[0]]}?" if near else ""
 
 
 def _table(content: dict[str, Any], key: str, source: str) -> dict[Any, Any]:
@@ -178,7 +188,8 @@ def _table(content: dict[str, Any], key: str, source: str) -> dict[Any, Any]:
 def _type(value: object, where: str) -> TensorType:
     names = [kind.name for kind in RECIPE_TYPES]
     if not isinstance(value, str) or value not in names:
-        raise OptionError(f"{where}: expected a type among {', '.join(names)}, found {value!r}")
+        hint = did_you_mean(value, names) if isinstance(value, str) else ""
+        raise OptionError(f"{where}: expected a type among {', '.join(names)}, found {value!r}{hint}")
     return TensorType[value]
 
 

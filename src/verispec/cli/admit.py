@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +14,8 @@ def command(
         str, typer.Argument(metavar="TARGET", help="The model to draft for: a name, a file, or a folder.")
     ],
     draft: Annotated[
-        Path, typer.Argument(metavar="DRAFT", help="The draft artifact: a GGUF file or a folder.")
+        str,
+        typer.Argument(metavar="DRAFT", help="The draft artifact: a GGUF file, a folder, or a model's name."),
     ],
     kind: Annotated[str, typer.Option("--kind", help="draft-model, eagle3, dflash or dspark.")],
     source: Annotated[str, typer.Option("--source", help="Where it is from: a URL.")],
@@ -29,7 +29,10 @@ def command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check DRAFT as a drafter for TARGET and write its manifest beside it. Refusals name their reason."""
+    """Check DRAFT as a drafter for TARGET and write its manifest beside it. Refusals name their reason.
+
+    The manifest of a model in the store is kept in the store. Admitting again replaces it.
+    """
     from verispec.artifacts.draft_manifest import KINDS, Source, draft_manifest_path
     from verispec.artifacts.resolve import resolve_model
     from verispec.engine.admission import admit
@@ -40,7 +43,7 @@ def command(
     for name, value in (("source", source), ("revision", revision), ("license", license_)):
         if not value.strip():
             raise OptionError(f"{name}: expected something, found nothing")
-    path = resolve_model(str(draft)).path
+    path = resolve_model(draft).path
     manifest = admit(resolve_model(target).path, path, kind, Source(source, revision, license_), acceptance)
     written = manifest.write(path)
     if as_json:

@@ -11,13 +11,17 @@ def command(
     ctx: flags.ContextOption = None,
     threads: flags.ThreadsOption = None,
     backend: flags.BackendOption = None,
+    spec_draft_model: flags.ArtifactOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show every strategy with its status on MODEL, the reason where it cannot run, and what would make it work."""
+    """Show every strategy with its status on MODEL, the reason where it cannot run, and what would make it work.
+
+    With --spec-draft-model the artifact is opened and checked, and shown is what runs with it.
+    """
     from verispec.engine.loading import DEFAULT_BACKEND, load
 
     with load(model, ctx=ctx, threads=threads, backend=backend or DEFAULT_BACKEND) as loaded:
-        matrix = loaded.capabilities()
+        matrix = loaded.capabilities(spec_draft_model)
         identity = loaded.backend.identity()
     if as_json:
         print_json({"model": model, **matrix, "identity": identity})

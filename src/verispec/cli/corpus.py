@@ -9,6 +9,7 @@ import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.output import JsonOption, print_json, size_text
+from verispec.cli.output_file import ForceOption, check_new_output
 from verispec.cli.text_file import read_text
 
 
@@ -16,6 +17,7 @@ def command(
     model: flags.ModelArgument,
     texts: Annotated[list[Path], typer.Argument(help="UTF-8 text files; each is one text.")],
     output: Annotated[Path, typer.Option("--output", help="The corpus file to write.")],
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Build a corpus from text files, bound to MODEL's tokeniser. Use it with `--spec-suffix-corpus FILE`."""
@@ -25,6 +27,7 @@ def command(
     from verispec.text.tokenizer import Tokenizer
 
     path = resolve_model(model).path
+    check_new_output("output", output, force, [path, *texts])
     tokenizer = Tokenizer.from_gguf(GgufFile.open(path).metadata, str(path))
     encoded = [tokenizer.encode(read_text(text), add_bos=False) for text in texts]
     build_corpus(output, encoded, tokenizer.digest)

@@ -9,7 +9,7 @@ import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.output import INTERRUPTED, JsonOption, print_json
-from verispec.cli.receipt_file import check_receipt_path
+from verispec.cli.output_file import check_output
 
 if TYPE_CHECKING:
     from verispec.engine.completion import Completion
@@ -44,7 +44,7 @@ def command(
     from verispec.cli.streaming import completion_dict, show
     from verispec.engine.loading import load
 
-    check_receipt_path(receipt)
+    check_output("receipt", receipt)
     if model in CATALOG and not Store().has_named(model):
         fetch(model)
     with load(model, threads=threads) as loaded:

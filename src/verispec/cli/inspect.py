@@ -28,7 +28,7 @@ def command(
 
     path = resolve_model(model).path
     inspection = inspect_file(path)
-    plan, obstacles = (None, inspection.faults) if inspection.faults else plan_run(path)
+    plan, obstacles = examine(path, inspection)
     if as_json:
         verdict = {"runs": not obstacles, "obstacles": obstacles, "memory": memory_dict(plan)}
         print_json({**inspection.as_dict(), **verdict})
@@ -38,6 +38,27 @@ def command(
     if tensors:
         show_tensors(inspection)
     show_verdict(plan, obstacles)
+
+
+def examine(path: Path, inspection: Inspection) -> tuple[ModelPlan | None, list[str]]:
+    """What running the file would take, or why it does not run."""
+    from verispec.artifacts.draft_file import ARCHITECTURES
+
+    if inspection.architecture in ARCHITECTURES:
+        return None, [describe_head(path)]
+    return (None, inspection.faults) if inspection.faults else plan_run(path)
+
+
+def describe_head(path: Path) -> str:
+    """Why a draft head does not run by itself, or what is wrong with it."""
+    from verispec.artifacts.draft_file import DraftFile
+    from verispec.errors import ArtifactError
+
+    try:
+        with DraftFile.open(path) as head:
+            return f"it is a draft head of kind {head.kind}; `verispec admit` checks it for its target"
+    except ArtifactError as error:
+        return f"{error.where}: expected {error.expected}, found {error.found}"
 
 
 def plan_run(path: Path) -> tuple[ModelPlan | None, list[str]]:
@@ -78,9 +99,11 @@ def show_summary(inspection: Inspection) -> None:
         "format": f"GGUF version {inspection.gguf_version}" if inspection.gguf_version else "safetensors",
         "sha256": inspection.sha256,
         "derived from": inspection.derived_from,
+        "recipe": f"{inspection.recipe} ({inspection.recipe_sha256})" if inspection.recipe else "",
         "tokeniser": f"{tokeniser.model or 'none'} {tokeniser.pre_tokeniser}",
         "vocabulary": f"{tokeniser.tokens} tokens, {ids}",
         "chat template": "yes" if tokeniser.chat_template else "no",
+        "draft head": ", ".join(f"{one.name} {one.type}" for one in inspection.draft_heads),
     }
     for label, fact in facts.items():
         if fact:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from verispec.cli.output import JsonOption, print_json, print_table, size_text
+from verispec.cli.output_file import ForceOption, check_new_output
 
 if TYPE_CHECKING:
     from verispec.artifacts.derived_file import Derived
@@ -32,6 +33,7 @@ def command(
         typer.Option("--recipe", help="q8, q6_k, q4_k_m, tbq4, or a TOML file: a type for each tensor role."),
     ],
     allow_requantize: AllowOption = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Quantise a model by a recipe. The result names its parent and its recipe, in itself and in a manifest."""
@@ -42,7 +44,9 @@ def command(
     from verispec.cli.progress import CountBar
 
     wanted = load_recipe(recipe)
-    parent = open_model_file(resolve_model(model).path)
+    path = resolve_model(model).path
+    check_new_output("output", output, force, [path])
+    parent = open_model_file(path)
     with CountBar(f"quantising to {wanted.name}") as bar:
         derived = quantise(parent, output, wanted, allow_requantize=allow_requantize, progress=bar.update)
     show_derived(derived, as_json)

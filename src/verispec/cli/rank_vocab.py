@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verispec.cli.output import JsonOption, print_json, print_table
+from verispec.cli.output_file import ForceOption, check_new_output
 from verispec.cli.text_file import read_text
 from verispec.errors import OptionError
 
@@ -34,6 +35,7 @@ def command(
     size: Annotated[int, typer.Option("--size", min=1, help="How many token ids to keep.")],
     output: Annotated[Path, typer.Option("--out", help="The list to write.")],
     check: CheckOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rank a vocabulary by a corpus, for a draft head of SIZE rows; the target always scores all tokens.
@@ -49,6 +51,7 @@ def command(
     from verispec.text.tokenizer import Tokenizer
 
     path = resolve_model(model).path
+    check_new_output("out", output, force, [path, *(labelled(one)[1] for one in (*corpus, *(check or [])))])
     with open_model_file(path) as file:
         tokenizer = Tokenizer.from_gguf(file.metadata, str(path))
     ranked = count_tokens(tokenizer, corpus)

@@ -10,7 +10,7 @@ import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.output import INTERRUPTED, JsonOption, print_json
-from verispec.cli.receipt_file import check_receipt_path
+from verispec.cli.output_file import check_output
 from verispec.errors import OptionError
 
 
@@ -63,7 +63,7 @@ def command(
     if include_text and receipt is None:
         raise OptionError("include-text: not read without --receipt FILE")
     if receipt is not None:
-        check_receipt_path(receipt)
+        check_output("receipt", receipt)
     if options.get("logprobs") is not None and not as_json and receipt is None:
         raise OptionError("logprobs: shown only with --json")
     text = prompt if prompt is not None else read_prompt()

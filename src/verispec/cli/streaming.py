@@ -113,6 +113,7 @@ def completion_dict(completion: Completion) -> dict[str, Any]:
             "first_token_seconds": completion.timings.first_token,
             "total_seconds": completion.timings.total,
             "prompt_seconds": completion.timings.prompt,
+            "prompt_passes": completion.counters.prompt_passes,
             "draft_seconds": completion.timings.draft,
             "pass_seconds": completion.timings.passes,
             "tokens_per_second": rate(completion),

@@ -19,6 +19,7 @@ from verispec.drafting.strategies import (
     AUTO,
     AUTO_ORDER,
     BY_NAME,
+    OFF,
     STRATEGIES,
     VOCABULARY,
     Strategy,
@@ -111,27 +112,30 @@ def resolve_given(drafter: Drafter, explicit: Mapping[str, object], target: Targ
     )
 
 
-def availability(target: TargetFacts) -> list[dict[str, Any]]:
+def availability(
+    target: TargetFacts, given: Mapping[str, opt.Value] = {}, refused: Mapping[str, req.Requirement] = {}
+) -> list[dict[str, Any]]:
     """Every name of the vocabulary with its status on ``target``: for the capabilities command.
 
-    ``reason`` is the code of what is decisive and ``reasons`` holds all of them; both are empty for an
-    available one.
+    ``given`` are options that every strategy would be asked for with, ``refused`` holds what is known to keep a
+    strategy from running beside its own requirements. ``reason`` is the code of what is decisive and ``reasons`` holds
+    all of them; both are empty for an available one.
     """
     rows = []
     for name in VOCABULARY:
-        strategy = resolve(AUTO, {}, target).strategy if name == AUTO else BY_NAME[name]
-        missing = strategy.missing(target, {option.name: option.default for option in strategy.options})
+        unmet = [refused[name]] if name in refused else []
+        auto = name == AUTO and not unmet
+        strategy = resolve(AUTO, given, target).strategy if auto else BY_NAME.get(name, OFF)
+        defaults = {option.name: option.default for option in strategy.options}
+        missing = strategy.missing(target, {**defaults, **given}) + unmet
+        meaning = f"picks {strategy.name}" if auto else strategy.meaning
         rows.append(
             {
                 "name": name,
                 "status": "unavailable" if missing else "available",
                 "reason": missing[0].code if missing else "",
                 "reasons": [requirement.code for requirement in missing],
-                "detail": f"picks {strategy.name}"
-                if name == AUTO
-                else missing[0].message
-                if missing
-                else strategy.meaning,
+                "detail": missing[0].message if missing else meaning,
                 "remedy": " ".join(requirement.remedy for requirement in missing),
                 "options": [option.name for option in strategy.options_on(target)],
             }

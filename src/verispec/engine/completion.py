@@ -56,7 +56,8 @@ class Clock:
 class Timings:
     """Seconds of wall time since the request was made, and rates derived from them.
 
-    ``queued`` is how long it waited to be let in, ``passes`` the time from asking for a pass to its outcome.
+    ``queued`` is how long it waited to be let in, ``passes`` the time from asking for a pass to its outcome. ``prompt``
+    is the time of the passes that read nothing but the prompt: 0 for one so short that the first round's pass read it.
     """
 
     queued: float

@@ -21,6 +21,7 @@ from verispec.engine.adaptive_width import AdaptiveWidth
 from verispec.engine.completion import Chunk, Completion
 from verispec.engine.conversation import Conversation
 from verispec.engine.decoder import Decoder
+from verispec.engine.draft_availability import refusals
 from verispec.engine.draft_costs import DraftCosts
 from verispec.engine.draft_files import DraftFiles, RequestSources, no_choice
 from verispec.engine.draft_width import FixedWidth, WidthPolicy
@@ -256,15 +257,24 @@ class Model:
             finally:
                 self.backend.close_sequence(sequence)
 
-    def capabilities(self) -> dict[str, Any]:
-        """What this model can run: the backend's facts and every strategy with its status and reason."""
+    def capabilities(self, draft_model: str | None = None) -> dict[str, Any]:
+        """What this model can run: the backend's facts and every strategy with its status and reason.
+
+        With ``draft_model``, what an option of that name would name: the artifact is opened and checked, and what is
+        wrong with it is the reason of those that draft with one. Raises FetchError or ArtifactError when there is none.
+        """
         capabilities = self.backend.capabilities
+        given, refused = {}, {}
+        if draft_model is not None:
+            given = {DRAFT_MODEL.name: draft_model}
+            with self.lock:
+                refused = refusals(self._draft_files.artifacts, draft_model, capabilities)
         return {
             "backend": self.backend.name,
             "exactness": capabilities.exactness,
             "architecture": capabilities.architecture,
             "context": capabilities.context,
-            "strategies": availability(capabilities),
+            "strategies": availability(capabilities, given, refused),
         }
 
     def close(self) -> None:

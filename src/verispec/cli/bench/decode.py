@@ -8,7 +8,7 @@ import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.bench.options import OutputOption, StrategiesOption, SuiteOption
-from verispec.cli.bench.report_file import write_report
+from verispec.cli.bench.report_file import check_report_path, write_report
 from verispec.cli.output import JsonOption, print_json, print_table
 from verispec.errors import OptionError
 
@@ -40,6 +40,7 @@ def command(
     from verispec.cli.progress import CountBar
     from verispec.engine.loading import load
 
+    check_report_path(output)
     wanted, settings = load_suite(suite), parse_settings(strategies)
     sampling, effort = _sampling(temperature, seed), Effort(repeats, precision, most)
     with load(model, ctx=ctx, threads=threads) as loaded:

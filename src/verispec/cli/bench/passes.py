@@ -8,7 +8,7 @@ import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.bench.options import OutputOption, PlotOption, RowsOption
-from verispec.cli.bench.report_file import write_report
+from verispec.cli.bench.report_file import check_report_path, write_report
 from verispec.cli.number_list import parse_numbers
 from verispec.cli.output import JsonOption, print_json, print_table, size_text
 
@@ -30,6 +30,7 @@ def command(
     from verispec.bench.pass_curve import measure_pass_curve
     from verispec.engine.loading import load
 
+    check_report_path(output)
     counts = parse_numbers("rows", rows, int)
     with load(model, threads=threads) as loaded:
         facts = conditions(loaded, model)

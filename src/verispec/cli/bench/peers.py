@@ -8,7 +8,7 @@ import typer
 
 from verispec.cli import generation_options as flags
 from verispec.cli.bench.options import OutputOption, PlotOption, RowsOption, StrategiesOption
-from verispec.cli.bench.report_file import write_report
+from verispec.cli.bench.report_file import check_report_path, write_report
 from verispec.cli.number_list import parse_numbers
 from verispec.cli.output import JsonOption, print_json, print_table
 
@@ -49,6 +49,7 @@ def command(
     from verispec.cli.progress import CountBar
     from verispec.engine.loading import load
 
+    check_report_path(output)
     located, missing = locate_peers(peer_python or [], peer_binary or [])
     plan = PeerBenchPlan(
         parse_numbers("rows", rows, int),
