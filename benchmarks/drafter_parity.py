@@ -6,7 +6,7 @@ What is compared with is ``off`` by itself, one request at a time; the drafted a
 whatever the prefix cache holds, as a server would. Nothing is timed, so other work may run.
 
 ``FILE.jsonl`` is added to as answers come: the same command goes on where it was killed, with further artifacts too.
-Exit status 1: an answer differs, a drafter faulted, or a cell drafted nothing and so shows nothing.
+Exit status 1: an answer differs, a drafter faulted, or a cell had no proposal of its width and so shows nothing.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ from verispec.engine.batching.scheduler import Scheduler, SchedulerLimits
 from verispec.engine.completion import Completion
 from verispec.engine.loading import load
 from verispec.engine.model import Model
+from verispec.errors import OptionError
 
 WIDTHS = (1, 3, 5, 7)
 TEMPERATURES = (0.0, 0.8, 1.0)
+FEWEST_TOKENS = max(WIDTHS) + 2
+"""A first round without a proposal, and one with room for the widest and the target's own token behind it."""
 SEED = 29
 CONTEXT = 1024
 TOGETHER = 8
@@ -249,7 +252,10 @@ def show(report: dict[str, Any]) -> None:
             for cell in report["cells"]
         ],
     )
-    print(f"{report['identical']} of {report['answers']} answers identical to off")
+    print(
+        f"{report['identical']} of {report['answers']} answers identical to off, {report['faults']} faults, "
+        f"{report['cells_without_drafts']} of {len(report['cells'])} cells without a proposal of their width"
+    )
 
 
 def main() -> int:
@@ -266,6 +272,10 @@ def main() -> int:
     ask_for_output(parser)
     asked = parser.parse_args()
     output = checked_output(asked.output)
+    if asked.tokens < FEWEST_TOKENS:
+        raise OptionError(
+            f"tokens: expected at least {FEWEST_TOKENS}, room for the widest proposal, found {asked.tokens}"
+        )
     drafts = list(dict.fromkeys(Draft.parse(word) for word in asked.draft))
     with load(asked.model, ctx=CONTEXT, threads=asked.threads, sequences=TOGETHER) as model:
         facts = conditions(model, asked.model)

@@ -3,13 +3,14 @@
 Run as ``python -m benchmarks.drafter_suite --draft eagle3=PATH --peer-binary llama-server=BINARY --output FILE`` on a
 quiet machine. The modes take turns prompt by prompt, the order turning each time: ``off``, ``suffix``, the artifact at
 fixed widths and at the adaptive one, ``suffix`` before it, and llama.cpp without speculation and with each of its
-n-gram modes, on the same file. Text counts up to where it falls into a loop. A ratio is taken prompt by prompt and
-averaged; its interval draws the prompts again. Writes JSON, and a plot beside it. Exit status 1: a text differs.
+n-gram modes, on the same file. Text counts up to where it falls into a loop, or all of it (``--text whole``). A ratio
+is taken prompt by prompt and averaged; its interval draws the prompts again. Writes JSON, and a plot beside it. Exit
+status 1: a text differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from benchmarks.drafter_writer import DraftingWriter, describe_drafting, median_
 
 from verispec.artifacts.resolve import resolve_model
 from verispec.bench.answers import FEWEST_TOKENS, Answer, summarise, write_answers
-from verispec.bench.comparison import Comparison, WriterRuns, compare_writers
+from verispec.bench.comparison import Comparison, WriterRuns, before_loop, compare_writers
 from verispec.bench.conditions import conditions
 from verispec.bench.peers.catalog import TRANSFORMERS
 from verispec.bench.peers.location import locate_peers
@@ -38,6 +39,9 @@ from verispec.errors import OptionError
 
 CONTEXT = 2048
 OFF = "off"
+Length = Callable[[Sequence[int]], int]
+LENGTHS: dict[str, Length] = {"before-loop": before_loop, "whole": len}
+"""How much of an answer counts, by the name that ``--text`` takes."""
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -78,16 +82,20 @@ def measure(
     writers: Sequence[Writer],
     comparison: Comparison,
     turns: int,
+    length: Length = before_loop,
 ) -> list[Answer]:
-    """Everybody in turns; the answers of ``off``. OptionError when none is long enough to be timed."""
+    """Everybody in turns; the answers of ``off``. ``length``: how many tokens of an answer count.
+
+    OptionError when no answer is long enough to be timed.
+    """
     answers = write_answers(model, suite)
-    if not any(answer.measured for answer in answers):
+    if not any(length(answer.tokens) for answer in answers):
         raise OptionError(
             f"suite: expected an answer of {FEWEST_TOKENS} tokens before any loop, found none; ask for more tokens"
         )
     ends = sorted(model.tokenizer.eos_ids)
     with CountBar("suite") as bar:
-        compare_writers(comparison, writers, answers, suite.max_tokens, ends, turns, bar.update)
+        compare_writers(comparison, writers, answers, suite.max_tokens, ends, turns, bar.update, length)
     return answers
 
 
@@ -198,6 +206,12 @@ def main() -> int:
     parser.add_argument("--widths", default="1,2,3,4,5", help="fixed widths (default: %(default)s)")
     ask_for_turns(parser)
     parser.add_argument(
+        "--text",
+        choices=LENGTHS,
+        default="before-loop",
+        help="what counts of an answer: up to where it falls into a loop, or all of it (default: %(default)s)",
+    )
+    parser.add_argument(
         "--peer-python",
         action="append",
         default=[],
@@ -218,12 +232,13 @@ def main() -> int:
         comparison = Comparison(model.backend.capabilities.vocabulary)
         target = PeerTarget(str(resolve_model(asked.model).path), CONTEXT, asked.threads)
         peers = open_peers(asked.peer_python, asked.peer_binary, target, comparison, opened)
-        answers = measure(model, suite, [*own, *peers], comparison, asked.turns)
+        answers = measure(model, suite, [*own, *peers], comparison, asked.turns, LENGTHS[asked.text])
         report = {
             "conditions": facts,
             "draft": draft.describe(),
             "suite": suite.identity(),
             "turns": asked.turns,
+            "text_measured": asked.text,
             **describe(own, peers, comparison, answers),
         }
     write_report(report, output)

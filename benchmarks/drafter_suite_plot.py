@@ -21,7 +21,9 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
         axis.grid(alpha=0.3)
         axis.set_axisbelow(True)
     conditions, text = report["conditions"], report["text"]
-    measured = f"{text['prompts_measured']} prompts, {text['tokens_measured']} tokens"
+    measured = f"{text['prompts']} prompts, {text['tokens']} tokens"
+    if report["text_measured"] == "before-loop":
+        measured = f"{text['prompts_measured']} prompts, {text['tokens_measured']} tokens"
     figure.suptitle(
         f"{conditions['model']}, {report['draft']['kind']}, {report['suite']['name']}: {measured}, "
         f"{conditions['threads']} threads, {conditions['host']['cpu']}, "
@@ -39,7 +41,8 @@ def _plot_rates(axis: Any, report: Mapping[str, Any]) -> None:
     axis.bar_label(drawn, fmt="%.0f", padding=3, fontsize=8)
     axis.margins(x=0.1)  # room for the longest bar's label
     axis.tick_params(axis="y", labelsize=7)
-    axis.set(xlabel="tokens per second, text before any loop", title="Writing")
+    what = "text before any loop" if report["text_measured"] == "before-loop" else "whole answers"
+    axis.set(xlabel=f"tokens per second, {what}", title="Writing")
 
 
 def _plot_acceptance(axis: Any, report: Mapping[str, Any]) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from benchmarks.drafter_intervals import Interval, mean, share
 
 from verispec.bench.comparison import WriterRuns
@@ -15,6 +17,8 @@ from verispec.bench.subject import DecodeRun, Writer
 from verispec.engine.completion import Completion
 from verispec.engine.generation import Generation
 from verispec.engine.model import Model
+
+Hidden = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class DraftingWriter(Writer):
     engine = ENGINE
 
     def __init__(self, model: Model, name: str, options: Mapping[str, Any]) -> None:
+        """Raises what is wrong with ``options``: OptionError, UnsupportedError."""
+        model.prepare([0], options)
         self.name = name
         self.model = model
         self.options = dict(options)
@@ -81,9 +87,9 @@ class _Absorbing:
         drafter = generation.request.drafter
         absorb = drafter.absorb
 
-        def timed(*arguments: Any) -> None:
+        def timed(first: int, tokens: Sequence[int], hidden: Mapping[int, Hidden]) -> None:
             started = perf_counter()
-            absorb(*arguments)
+            absorb(first, tokens, hidden)
             self._seconds += perf_counter() - started
 
         drafter.absorb = timed  # type: ignore[method-assign]

@@ -104,11 +104,14 @@ def compare_writers(
     end_tokens: Sequence[int],
     turns: int,
     progress: Callable[[int, int], None] | None = None,
+    length: Callable[[Sequence[int]], int] | None = None,
 ) -> None:
     """Every writer answers every prompt, in turns, up to where its own text begins to loop.
 
-    Another engine's text is not ours: arithmetic differs. Its first answer finds its loop and is not timed.
+    Another engine's text is not ours: arithmetic differs. Its first answer finds its loop and is not timed. ``length``
+    says how many tokens of a first answer are measured, 0 for none: ``before_loop`` where it is not given.
     """
+    length = length or before_loop
     comparison.engines.update({writer.name: writer for writer in writers})
     total, done = (turns + 1) * len(answers), 0
     for turn in range(turns + 1):
@@ -129,13 +132,14 @@ def compare_writers(
                 if turn:
                     record.runs.setdefault(prompt, []).append(run)
                 else:
-                    record.measured[prompt] = _measured_length(run.tokens)
+                    record.measured[prompt] = length(run.tokens)
             done += 1
             if progress is not None:
                 progress(done, total)
 
 
-def _measured_length(tokens: Sequence[int]) -> int:
+def before_loop(tokens: Sequence[int]) -> int:
+    """How many tokens stand before a loop; 0 where they are too few to say anything about a rate."""
     from verispec.bench.answers import FEWEST_TOKENS
 
     start = loop_start(tokens)
