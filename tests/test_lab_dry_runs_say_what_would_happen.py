@@ -43,7 +43,9 @@ def dry(ledger: Path, head: str = "", effects: str = "9", **target: str) -> tupl
 def test_commands_stages_and_lanes_are_said_and_nothing_is_written(
     ledger: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, _ = dry(ledger, 'devices = ["cpu:0", "cpu"]\n[stages]\nconfirmation = 4\n', effects="8,9")
+    status, _ = dry(
+        ledger, 'devices = ["cpu:0", "cpu"]\n[stages]\nscreen = 1\nconfirmation = 2\n', effects="8,9"
+    )
     said = capsys.readouterr().out
     assert status == 0
     assert "control: python3 serve m --host HOST --port 0 -c 2048\n" in said
@@ -51,10 +53,11 @@ def test_commands_stages_and_lanes_are_said_and_nothing_is_written(
     assert "    GGML_X=1\n" in said
     lanes = {line.split()[0]: line.split()[1:] for line in said.splitlines() if line.split()[1:2]}
     assert lanes["smoke"] == ["2", "2", "128"]
-    assert lanes["screen"] == ["8", "12", "128"]
-    assert lanes["confirmation"] == ["16", "12", "512"]
+    assert lanes["screen"] == ["4", "12", "128"]
+    assert lanes["confirmation"] == ["8", "12", "512"]
     assert lanes["repeat"] == ["8", "12", "512"]
-    assert "confirmation: 8 lanes an arm find effects from" in said
+    assert "confirmation: 4 lanes an arm find effects from" in said
+    assert "screen: 2 lanes an arm decide nothing, the best-looking go on: a verdict needs at least 4" in said
     assert "a published log" in said
     assert "  8% needs " in said
     assert "; 9% needs " in said
@@ -87,6 +90,7 @@ def test_a_plan_that_can_never_decide_says_so(
         ("", {"binary": "no-such-server"}, "every arm: binary: expected a program, found none called no-such-server"),
         ("", {"model": "./no/model"}, "every arm: model: expected a file or a folder, found none at ./no/model"),
         ("", {"profile": "llama-server", "model": "m"}, "every arm: model: expected a file or a folder, whose"),
+        ("", {"profile": "vllm", "model": "/"}, "every arm: template: expected a file or a folder, whose"),
         ("", {"more": 'draft = "d.gguf"'}, "every arm: draft: expected a file or a folder, whose"),
         ("", {"more": 'source = "/"'}, "every arm: source: expected a git checkout, found none at /"),
         ("", {"more": "affinity = [9999]"}, "every arm: affinity: expected processors of"),
@@ -119,7 +123,7 @@ def test_an_accelerator_must_be_among_those_that_are_shown(
 ) -> None:
     monkeypatch.setattr("verispec.lab.experiment.needs.gpus", lambda: found)
     head = 'devices = ["1"]\n[stages]\nscreen = 0\nconfirmation = 1\n'
-    status, _ = dry(ledger, head, profile="vllm", model=str(ledger.parent))
+    status, _ = dry(ledger, head, profile="vllm", model=str(ledger.parent), more='template = "/"')
     assert status == (0 if missing is None else 1)
     assert (missing or "") in capsys.readouterr().out
 

@@ -38,7 +38,8 @@ def test_an_absolute_path_is_cut_to_its_last_name(text: str, told: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["100 tokens/s and/or n/a", "http://127.0.0.1:80/health/x", "//evil.example/x/y", "src/verispec/lab",
+    ["100 tokens/s and/or n/a", "http://127.0.0.1:80/health/x", "//evil.example/x/y",
+     'src="//evil.example/x"', 'GET "/v1/models/x"', "src/verispec/lab",
      "./a/b and ../c/d", "POST /v1/chat/completions", "1 / 2 / 3", "</td></tr>", "~ 3"],
 )  # fmt: skip
 def test_what_is_no_path_of_a_machine_stays(text: str) -> None:

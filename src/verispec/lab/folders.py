@@ -9,7 +9,7 @@ ABSOLUTE = re.compile(rf"(?<![\w/~-])(?<!(?<!\w)\.)~?/(?!(?:v1|api)/)(?:{PART}/+
 """A path from the root or from ``~``, with at least one folder in it: behind a space, a quote, a colon, an equals sign
 or the dot of a longer name, and not within a relative path or an address. ``/v1/`` and ``/api/`` begin requests."""
 QUOTED = re.compile(
-    r"(?P<quote>[\"'])(?=~?/)(?P<path>(?:(?! [-/~])[^\"':\n])*/(?:(?! [-/~])[^\"':\n])*)(?P=quote)"
+    r"(?P<quote>[\"'])(?=~?/(?!/|v1/|api/))(?P<path>(?:(?! [-/~])[^\"':\n])*/(?:(?! [-/~])[^\"':\n])*)(?P=quote)"
 )
 """A whole text between quotes that is one path, which may have spaces in it."""
 

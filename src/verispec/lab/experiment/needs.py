@@ -67,6 +67,8 @@ def _missing_of(target: Target) -> Iterator[str]:
     for name in ("model", "draft", "template"):
         path = getattr(target, name)
         known = name == "draft" or name in hashed
+        if name in hashed and not path:
+            yield f"{name}: expected a file or a folder, whose hash is recorded, found none named"
         if path and (known or _is_path(path)) and not _path(path).exists():
             told = ", whose hash is recorded" if known else ""
             yield f"{name}: expected a file or a folder{told}, found none at {path}"
@@ -86,11 +88,11 @@ def _missing_device(device: str) -> Iterator[str]:
         return
     found = gpus()
     known = {one[name] for one in found for name in ("index", "uuid") if name in one}
-    absent = [part for part in device.split(",") if part.strip() not in known] if known else []
+    unknown = [part for part in device.split(",") if part.strip() not in known] if known else []
     if not found:
         yield f"expected an accelerator that its driver's tool shows, found none for {device!r}"
-    elif absent:
-        yield f"expected one of {', '.join(sorted(known))}, found {absent[0]!r}"
+    elif unknown:
+        yield f"expected one of {', '.join(sorted(known))}, found {unknown[0]!r}"
 
 
 def _processors() -> set[int]:

@@ -66,7 +66,7 @@ def columns(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def write_parquet(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """One Parquet file. UnsupportedError where pyarrow is not installed."""
+    """One Parquet file, its folder with it. UnsupportedError where pyarrow is not installed."""
     try:
         pyarrow = importlib.import_module("pyarrow")
         parquet = importlib.import_module("pyarrow.parquet")
@@ -75,6 +75,7 @@ def write_parquet(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
             "needs-pyarrow", "export to Parquet: pyarrow is not installed", "pip install pyarrow"
         ) from error
     names = columns(lines)
+    path.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(pyarrow.table({name: [line.get(name) for line in lines] for name in names}), path)
 
 
