@@ -47,7 +47,7 @@ RESULTS = Path(__file__).parent / "results"
 
 def modes(draft: Draft, widths: Sequence[int]) -> dict[str, dict[str, Any]]:
     """Our ways to write, by name; ``off`` is the first."""
-    fixed = {f"{draft.kind}, {width} tokens": draft.options(width) for width in widths}
+    fixed = {f"{draft.kind}, width {width}": draft.options(width) for width in widths}
     return {
         OFF: {"spec_mode": OFF},
         BEFORE: {"spec_mode": BEFORE},

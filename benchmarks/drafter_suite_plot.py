@@ -47,6 +47,8 @@ def _plot_rates(axis: Any, report: Mapping[str, Any]) -> None:
 
 def _plot_acceptance(axis: Any, report: Mapping[str, Any]) -> None:
     """Of each mode that drafts, with the intervals over prompts."""
+    from matplotlib.ticker import MaxNLocator
+
     for mode in report["modes"]:
         places = [
             (place, one) for place, one in enumerate(mode["accepted_by_position"], 1) if one is not None
@@ -62,4 +64,5 @@ def _plot_acceptance(axis: Any, report: Mapping[str, Any]) -> None:
     axis.set(
         xlabel="place in the proposal", ylabel="accepted", title="Proposals accepted that far", ylim=(0, 1)
     )
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.legend(fontsize=7)
