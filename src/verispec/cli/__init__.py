@@ -32,6 +32,7 @@ from verispec.cli import (
     rank_vocab,
     run,
     serve,
+    train,
     verify,
 )
 from verispec.cli.output import INTERRUPTED, print_error
@@ -81,6 +82,7 @@ app.command("quantize")(quantize.command)
 app.command("compare-artifacts")(compare_artifacts.command)
 app.command("rank-vocab")(rank_vocab.command)
 app.command("admit")(admit.command)
+app.command("train")(train.command)
 app.command("convert-draft")(convert_draft.command)
 app.add_typer(bench.app)
 app.add_typer(lab.app)

@@ -1,0 +1,1 @@
+"""Training draft heads for a target that writes its own training text."""

@@ -1,0 +1,57 @@
+"""Cross entropy with the target's distribution, for logits that are never in memory all at once.
+
+A head over tens of thousands of tokens gives more logits than anything else in a step; here they live for one chunk of
+rows, long enough for the loss and its gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+ROWS = 1024
+
+
+class DistillationLoss(torch.autograd.Function):
+    """Sum over rows of ``weight * -sum(p log q)`` in nats, where q = softmax(hidden @ head.T) and
+    p = softmax(teacher @ teacher_head.T).
+
+    ``hidden``, ``teacher`` [rows, width]; ``head``, ``teacher_head`` [outputs, width]; ``weights`` [rows]. Products run
+    in bfloat16, the rest in float32. Gradients are those of ``hidden`` and ``head``.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, head: Tensor, teacher: Tensor, teacher_head: Tensor, weights: Tensor
+    ) -> Tensor:
+        low = torch.bfloat16
+        narrow, narrow_head, narrow_teacher = hidden.to(low), head.to(low), teacher_head.to(low)
+        loss = torch.zeros((), dtype=torch.float32)
+        hidden_gradient = torch.empty_like(hidden)
+        head_gradient = torch.zeros_like(head)
+        for begin in range(0, len(hidden), ROWS):
+            rows = slice(begin, begin + ROWS)
+            expected = (teacher[rows].to(low) @ narrow_teacher.T).float().softmax(-1)
+            found = (narrow[rows] @ narrow_head.T).float().log_softmax(-1)
+            weight = weights[rows, None]
+            loss -= (weight * expected * found).sum()
+            gradient = ((found.exp_() - expected) * weight).to(low)
+            hidden_gradient[rows] = gradient @ narrow_head
+            head_gradient += gradient.T @ narrow[rows]
+        ctx.save_for_backward(hidden_gradient, head_gradient)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
+        hidden_gradient, head_gradient = ctx.saved_tensors
+        return outer[0] * hidden_gradient, outer[0] * head_gradient, None, None, None
+
+
+def distillation_loss(
+    hidden: Tensor, head: Tensor, teacher: Tensor, teacher_head: Tensor, weights: Tensor
+) -> Tensor:
+    """See ``DistillationLoss``; the gradient stays with ``hidden`` and ``head``."""
+    loss: Tensor = DistillationLoss.apply(hidden, head, teacher, teacher_head, weights)
+    return loss

@@ -1,0 +1,102 @@
+"""A run that was killed and begun again ends with the bits of an unbroken one; what it cannot go on with is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from training_targets import plan_for, say_nothing, write_target
+from verispec.artifacts.draft_manifest import KINDS
+from verispec.errors import OptionError
+from verispec.training import dflash, loop
+from verispec.training.pipeline import train_drafter
+from verispec.training.plan import TrainingPlan
+
+STEPS = 6
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_target(tmp_path_factory.mktemp("target"))
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("texts")
+
+
+def plan_of(kind: str, target: Path, output: Path, texts: Path, **changes: Any) -> TrainingPlan:
+    """Two steps an epoch, of which each decides by chance what it looks at."""
+    plain = {"tokens": 200, "batch_tokens": 256, "epochs": 3, "check_every": 2, "stride": 2}
+    return plan_for(target, output, kind, **{"texts": texts, **plain, **changes})
+
+
+@pytest.fixture(autouse=True)
+def few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dflash, "ANCHORS", 4)
+
+
+class Killer:
+    """Ends a run behind a step, which its checkpoint does not hold yet."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def __call__(self, stage: str, done: int, total: int, line: str) -> None:
+        if stage == "training":
+            assert total == STEPS
+            if done == self.step:
+                raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_and_begun_again_is_unbroken(
+    kind: str, target: Path, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "SECONDS_BETWEEN_CHECKPOINTS", 0)
+    unbroken = train_drafter(plan_of(kind, target, tmp_path / "unbroken", texts), say_nothing)
+    plan = plan_of(kind, target, tmp_path / "killed", texts)
+    for step in (1, 4, 5):  # before the first checkpoint, and twice behind one
+        with pytest.raises(KeyboardInterrupt):
+            train_drafter(plan, Killer(step))
+        with open(plan.output / "log.jsonl", "a") as log:
+            log.write('{"step": 6, "los')  # what is cut off when a process dies
+    found = train_drafter(plan, say_nothing)
+    assert found.path.read_bytes() == unbroken.path.read_bytes()
+    one, other = (torch.load(path.parent / "checkpoint.pt") for path in (found.path, unbroken.path))
+    assert one["step"] == other["step"] == STEPS
+    assert all(torch.equal(one["module"][name], value) for name, value in other["module"].items())
+    logs = [(made.path.parent / "log.jsonl").read_text() for made in (found, unbroken)]
+    assert logs[0] == logs[1]
+    steps = [json.loads(line)["step"] for line in logs[0].splitlines()]
+    assert sorted(set(steps)) == list(range(1, STEPS + 1))
+
+
+def test_a_finished_run_gives_its_artifact_again(target: Path, texts: Path, tmp_path: Path) -> None:
+    plan = plan_of("eagle3", target, tmp_path, texts)
+    first = train_drafter(plan, say_nothing)
+    content = first.path.read_bytes()
+    first.path.unlink()
+    assert train_drafter(plan, Killer(1)).path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"epochs": 4}, "epochs: expected 4, as asked for now, found 3"),
+        ({"vocabulary": 20}, "outputs: expected 20, as asked for now, found"),
+        ({"kind": "dflash"}, "kind: expected 'dflash', as asked for now, found 'eagle3'"),
+        ({"tokens": 250}, "texts: expected"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(
+    changes: dict[str, Any], says: str, target: Path, texts: Path, tmp_path: Path
+) -> None:
+    train_drafter(plan_of("eagle3", target, tmp_path, texts), say_nothing)
+    kind = changes.pop("kind", "eagle3")
+    with pytest.raises(OptionError, match=rf"checkpoint\.pt: {says}.*name another --output"):
+        train_drafter(plan_of(kind, target, tmp_path, texts, **changes), say_nothing)

@@ -1,0 +1,294 @@
+"""What the target writes to be learned from: each text a function of its number, each shard whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from training_targets import EOS, FEW, TARGET, plan_for, say_nothing, write_target
+from verispec.backends.contract import chain
+from verispec.backends.native import NativeBackend
+from verispec.engine.loading import load
+from verispec.errors import ArtifactError, OptionError, UnsupportedError
+from verispec.text.chat_template import ChatTemplate
+from verispec.text.tokenizer import Tokenizer
+from verispec.training import text_stage
+from verispec.training.plan import draft_taps
+from verispec.training.prompts import InventedPrompts, ListedPrompts, Opening
+from verispec.training.text_stage import write_texts
+from verispec.training.text_store import StoredText, TextStore
+from verispec.training.writing import TEMPERATURES, TargetWriter, WrittenText
+
+TAPS = (*draft_taps(TARGET.layers), -1)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_target(tmp_path_factory.mktemp("target"))
+
+
+@pytest.fixture(scope="module")
+def words(target: Path) -> tuple[Tokenizer, ChatTemplate]:
+    with load(target, threads=1) as model:
+        assert model.template is not None
+        return model.tokenizer, model.template
+
+
+def content(text: WrittenText | StoredText) -> tuple[object, ...]:
+    return (
+        text.number,
+        text.tokens.tolist(),
+        text.prompt,
+        text.temperature,
+        text.choices.tolist(),
+        text.hidden.tobytes(),
+    )
+
+
+def written(
+    target: Path, words: tuple[Tokenizer, ChatTemplate], numbers: list[int], beside: int
+) -> list[WrittenText]:
+    """The texts of ``numbers``, ``beside`` at once, in the order of their numbers."""
+    backend = NativeBackend.load(target, 128, 1, beside)
+    tokenizer, template = words
+    try:
+        prompts = InventedPrompts(template, tokenizer)
+        writer = TargetWriter(backend, prompts, tokenizer.eos_ids, TAPS, FEW, seed=1)
+        return sorted(writer.write(iter(numbers)), key=lambda text: text.number)
+    finally:
+        backend.close()
+
+
+def test_texts_are_the_same_alone_and_in_company(target: Path, words: tuple[Tokenizer, ChatTemplate]) -> None:
+    alone = [content(text) for text in written(target, words, [0, 1, 2, 3, 4, 5], 1)]
+    together = [content(text) for text in written(target, words, [0, 1, 2, 3, 4, 5], 5)]
+    others = [content(text) for text in written(target, words, [7, 4, 9, 2], 3)]
+    assert together == alone
+    assert [others[0], others[1]] == [alone[2], alone[4]]
+    assert len({str(text[1]) for text in alone}) == 6
+
+
+def test_answers_are_asked_for_at_every_temperature(
+    target: Path, words: tuple[Tokenizer, ChatTemplate]
+) -> None:
+    texts = written(target, words, [0, 1, 2, 3], 4)
+    assert [text.temperature for text in texts] == [*TEMPERATURES, TEMPERATURES[0]]
+    with load(target, threads=1) as model:
+        for text in (texts[0], texts[3]):
+            prompt = text.tokens[: text.prompt].tolist()
+            answer = model.generate(prompt, max_tokens=FEW.answer, temperature=0, spec_mode="off")
+            assert text.tokens[text.prompt :].tolist() == list(answer.tokens) == text.choices.tolist()
+
+
+def test_greedy_choices_are_noted_whatever_was_drawn(
+    target: Path, words: tuple[Tokenizer, ChatTemplate]
+) -> None:
+    text = written(target, words, [2], 1)[0]
+    answer = text.tokens[text.prompt :].tolist()
+    drawn = [at for at, token in enumerate(answer) if token != text.choices[at]]
+    assert drawn
+    with load(target, threads=1) as model:
+        for at in (0, *drawn[:3]):
+            before = text.tokens[: text.prompt + at].tolist()
+            assert model.generate(before, max_tokens=1, temperature=0, spec_mode="off").tokens == (
+                text.choices[at],
+            )
+
+
+def test_hidden_states_are_those_that_a_drafter_reads(
+    target: Path, words: tuple[Tokenizer, ChatTemplate]
+) -> None:
+    text = written(target, words, [1], 1)[0]
+    backend = NativeBackend.load(target, 128, 1, 1)
+    try:
+        rows = chain(backend.open_sequence(), 0, text.tokens[:-1].tolist())
+        found = backend.evaluate(rows, [], False, TAPS).hidden
+        for column, tap in enumerate(TAPS):
+            assert np.array_equal(text.hidden[:, column], found[tap].astype(np.float16))
+    finally:
+        backend.close()
+
+
+def test_invented_prompts_end_where_the_template_says(
+    target: Path, words: tuple[Tokenizer, ChatTemplate]
+) -> None:
+    tokenizer, template = words
+    opening = InventedPrompts(template, tokenizer).opening(5)
+    before = tokenizer.encode("<bos>user: ", parse_special=True, add_bos=False)
+    behind = tokenizer.encode("<eos>a:", parse_special=True, add_bos=False)
+    assert (list(opening.tokens), list(opening.closing), opening.stop) == (before, behind, EOS)
+    for text in written(target, words, [0, 1, 2, 3], 4):
+        prompt = text.tokens[: text.prompt].tolist()
+        invented = prompt[len(before) : -len(behind)]
+        assert prompt == [*before, *invented, *behind]
+        assert len(invented) <= FEW.prompt
+        assert EOS not in invented
+
+
+def test_a_template_without_a_place_for_the_user_invents_nothing(
+    words: tuple[Tokenizer, ChatTemplate],
+) -> None:
+    tokenizer, _ = words
+    for template in (None, ChatTemplate("{{ messages[0].content }}", {}), ChatTemplate("always this", {})):
+        with pytest.raises(UnsupportedError, match=r"--prompts FILE\.jsonl") as refused:
+            InventedPrompts(template, tokenizer)
+        assert refused.value.code == "no-invented-prompts"
+
+
+def test_prompts_of_a_file_are_texts_or_messages(
+    tmp_path: Path, words: tuple[Tokenizer, ChatTemplate]
+) -> None:
+    tokenizer, template = words
+    path = tmp_path / "prompts.jsonl"
+    messages = [{"role": "system", "content": "be\u2028brief"}, {"role": "user", "content": "why?"}]
+    lines = [{"prompt": "the end"}, {"prompt": messages}]
+    path.write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines) + "\n\n")
+    prompts = ListedPrompts(path, template, tokenizer)
+    whole = [[{"role": "user", "content": "the end"}], messages]
+    expected = [Opening(tuple(template.encode(one, tokenizer))) for one in whole]
+    assert [prompts.opening(number) for number in range(3)] == [*expected, expected[0]]
+    assert prompts.longest == max(len(one.tokens) for one in expected)
+    assert prompts.statement.startswith("2 prompts of prompts.jsonl, SHA-256 ")
+
+
+def test_a_model_without_a_template_completes_the_prompts(
+    tmp_path: Path, words: tuple[Tokenizer, ChatTemplate]
+) -> None:
+    tokenizer, _ = words
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "the end"}\n{"prompt": [{"role": "user", "content": "why?"}]}\n')
+    with pytest.raises(ArtifactError, match="line 2: expected 'prompt': a text, found"):
+        ListedPrompts(path, None, tokenizer)
+    path.write_text('{"prompt": "the end"}\n')
+    assert ListedPrompts(path, None, tokenizer).opening(3) == Opening(tuple(tokenizer.encode("the end")))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b'{"prompt": "the', "line 2: expected a JSON object, found Unterminated string"),
+        (b"\xff", "line 2: expected a JSON object, found 'utf-8' codec"),
+        (b'["prompt"]', "line 2: expected an object with 'prompt', found [\"prompt\"]"),
+        (b'{"text": "a"}', 'line 2: expected an object with \'prompt\', found {"text": "a"}'),
+        (b'{"prompt": ""}', "line 2: expected 'prompt': a text, or messages, found ''"),
+        (b'{"prompt": 7}', "line 2: expected 'prompt': a text, or messages, found 7"),
+        (
+            b'{"prompt": [{"role": "cook"}]}',
+            "line 2: expected messages that the chat template takes, found messages",
+        ),
+    ],
+)
+def test_a_wrong_line_is_named(
+    line: bytes, says: str, tmp_path: Path, words: tuple[Tokenizer, ChatTemplate]
+) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_bytes(b'{"prompt": "a"}\n' + line + b"\n")
+    with pytest.raises(ArtifactError) as refused:
+        ListedPrompts(path, words[1], words[0])
+    assert str(refused.value).startswith(f"{path}: {says}")
+
+
+def test_a_file_without_prompts_is_refused(tmp_path: Path, words: tuple[Tokenizer, ChatTemplate]) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("\n\n")
+    with pytest.raises(ArtifactError, match="expected at least one prompt, found none"):
+        ListedPrompts(path, words[1], words[0])
+
+
+def test_what_a_run_learns_from_does_not_depend_on_when_it_was_killed(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unbroken = write_texts(plan_for(target, tmp_path / "unbroken"), say_nothing).first(400)
+    assert sum(text.answer for text in unbroken[:-1]) < 400
+    assert sum(text.answer for text in unbroken) >= 400
+
+    def killed(stage: str, done: int, total: int, line: str) -> None:
+        if done > 150:
+            raise KeyboardInterrupt
+
+    plan = plan_for(target, tmp_path / "killed")
+    monkeypatch.setattr(text_stage, "SEQUENCES", 7)
+    with pytest.raises(KeyboardInterrupt):
+        write_texts(plan, killed)
+    assert len(TextStore(plan.texts, json.loads((plan.texts / "settings.json").read_text())).read()) > 0
+    monkeypatch.setattr(text_stage, "SEQUENCES", 3)
+    again = write_texts(plan, say_nothing)
+    assert [content(text) for text in again.first(400)] == [content(text) for text in unbroken]
+    more = write_texts(replace(plan, tokens=500), say_nothing)
+    assert [content(text) for text in more.first(400)] == [content(text) for text in unbroken]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"seed": 2}, {"lengths": replace(FEW, answer=41)}, {"lengths": replace(FEW, prompt=11)}]
+)
+def test_a_folder_holds_texts_of_one_set_of_settings(
+    changes: dict[str, object], target: Path, tmp_path: Path
+) -> None:
+    write_texts(plan_for(target, tmp_path, tokens=10), say_nothing)
+    with pytest.raises(
+        OptionError, match=r"settings.json: .*: expected .*, as asked for now, found .*; name another"
+    ):
+        write_texts(plan_for(target, tmp_path, tokens=10, **changes), say_nothing)
+
+
+def test_texts_of_another_target_or_of_other_prompts_are_refused(target: Path, tmp_path: Path) -> None:
+    write_texts(plan_for(target, tmp_path / "run", tokens=10), say_nothing)
+    (tmp_path / "other").mkdir()
+    other = write_target(tmp_path / "other", seed=1)
+    with pytest.raises(OptionError, match="target_sha256: expected"):
+        write_texts(plan_for(other, tmp_path / "run", tokens=10), say_nothing)
+    listed = tmp_path / "prompts.jsonl"
+    for first, text in (("invented", "a"), ("SHA-256", "b")):
+        listed.write_text(json.dumps({"prompt": text}))
+        with pytest.raises(OptionError, match=f"prompts: expected '1 prompts of .*, found '.*{first}"):
+            write_texts(plan_for(target, tmp_path / "run", tokens=10, prompts=listed), say_nothing)
+        (tmp_path / "run").rename(tmp_path / first)
+        write_texts(plan_for(target, tmp_path / "run", tokens=10, prompts=listed), say_nothing)
+
+
+def test_prompts_must_leave_room_for_an_answer(target: Path, tmp_path: Path) -> None:
+    plan = plan_for(target, tmp_path, lengths=replace(FEW, prompt=TARGET.context))
+    with pytest.raises(OptionError, match="prompts: expected at most 248 tokens, so that an answer has room"):
+        write_texts(plan, say_nothing)
+
+
+def test_more_than_fits_on_the_disk_is_refused_before_anything_is_written(
+    target: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        OptionError, match=r"tokens: expected at most what fits on the disk of .*, found enough for"
+    ):
+        write_texts(plan_for(target, tmp_path, tokens=10**14), say_nothing)
+
+
+def test_a_shard_is_whole_or_not_there(
+    target: Path, words: tuple[Tokenizer, ChatTemplate], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = written(target, words, [0, 1, 2], 3)
+    store = TextStore(tmp_path, {"taps": list(TAPS), "hidden_size": TARGET.hidden})
+    store.append(texts[:1])
+    replace_file = os.replace
+    for survivors in (0, 1):  # files of the shard that are in their places when the power goes
+
+        def dying(source: object, place: Path, left: list[int] = [survivors]) -> None:  # noqa: B006
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            replace_file(source, place)  # type: ignore[call-overload]
+
+        monkeypatch.setattr(os, "replace", dying)
+        with pytest.raises(KeyboardInterrupt):
+            store.append(texts[1:])
+        monkeypatch.setattr(os, "replace", replace_file)
+        assert [content(text) for text in store.read()] == [content(texts[0])]
+    store.append(texts[2:])
+    store.append(
+        texts[1:]
+    )  # text 2 once more, as after an interrupt between the shard and its acknowledgement
+    assert [content(text) for text in store.read()] == [content(text) for text in texts]
+    assert store.answer_tokens() == {text.number: len(text.tokens) - text.prompt for text in texts}
