@@ -144,6 +144,14 @@ def test_identities_differ_in_what_was_changed(tmp_path: Path) -> None:
     }
 
 
+def test_what_a_server_draws_anew_is_no_difference() -> None:
+    """llama-server marks media by a random text: with it no candidate could be seen to be a second control."""
+    first, second = (
+        {"options": {"props": {"media_marker": marker, "total_slots": 1}}} for marker in ("<a>", "<b>")
+    )
+    assert identity_difference(first, second) == {}
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_a_checkout_is_known_with_what_it_adds(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:

@@ -25,6 +25,8 @@ VOLATILE = frozenset(
     }
 )
 """What differs between any two lanes, or is balanced by the design, and is no difference of identity."""
+DRAWN_ANEW = (".pid", ".port", ".uptime_seconds", ".status", ".media_marker")
+"""Ends of paths into what servers report that are new in each process; the last is llama-server's."""
 
 
 def mismatches(
@@ -170,6 +172,4 @@ def _flat(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _volatile(path: str) -> bool:
-    return any(path == one or path.startswith(f"{one}.") for one in VOLATILE) or path.endswith(
-        (".pid", ".port", ".uptime_seconds", ".status")
-    )
+    return any(path == one or path.startswith(f"{one}.") for one in VOLATILE) or path.endswith(DRAWN_ANEW)
