@@ -154,3 +154,16 @@ def test_a_replay_is_shown_and_a_receipt_of_a_file_says_how_to_verify_it(
     assert main(["verify", str(receipt)]) == 1
     assert "is not in the store; name its file with --model FILE" in capsys.readouterr().out
     assert main(["verify", str(receipt), "--model", str(HYBRID)]) == 0
+
+
+@pytest.mark.parametrize(("repeats", "passes"), [(1, 0), (100, 3)])
+def test_prompt_seconds_are_those_of_prompt_passes(
+    repeats: int, passes: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A prompt that the first round's own pass reads has none."""
+    assert (
+        main(["run", str(HYBRID), "--raw", "def read(self):" * repeats, "--max-tokens", "2", "--json"]) == 0
+    )
+    timings = json.loads(capsys.readouterr().out)["timings"]
+    assert timings["prompt_passes"] == passes
+    assert (timings["prompt_seconds"] > 0) == (passes > 0)
