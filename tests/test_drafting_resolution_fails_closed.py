@@ -25,6 +25,7 @@ class Target:
     recurrent: bool = False
     window: int = 0
     draft_heads: bool = True
+    own_draft: str = ""
 
 
 TARGET = Target()

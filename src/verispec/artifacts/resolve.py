@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verispec.artifacts.catalog import CATALOG
+from verispec.artifacts.shipped_drafts import shipped_names, shipped_path
 from verispec.artifacts.store import Store
 from verispec.errors import ArtifactError, FetchError, UnsupportedError
 
@@ -39,6 +40,9 @@ def resolve_model(argument: str, store: Store | None = None) -> ResolvedModel:
     named = store.named(argument)
     if named is not None and store.blob_path(named.sha256).exists():
         return ResolvedModel(argument, stored_blob(store, argument, named.sha256), named.sha256)
+    shipped = shipped_path(argument)
+    if shipped is not None:
+        return ResolvedModel(argument, shipped)
     if argument in CATALOG:
         raise FetchError(f"model {argument!r} is not here yet; `verispec pull {argument}` fetches it")
     path = Path(argument).expanduser()
@@ -60,7 +64,7 @@ def explain_missing(argument: str, store: Store) -> str:
     """Why an argument means nothing, with the nearest name when it looks like one."""
     if os.sep in argument or argument.endswith(".gguf"):
         return f"no model file at {argument!r}"
-    names = sorted({*CATALOG, *(model.name for model in store.all_named())})
+    names = sorted({*CATALOG, *shipped_names(), *(model.name for model in store.all_named())})
     near = difflib.get_close_matches(argument, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known names: {', '.join(names)}"
     return f"no model named {argument!r} and no file at that path; {hint}"

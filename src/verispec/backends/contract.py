@@ -96,6 +96,8 @@ class Capabilities:
     """Multi-token-prediction blocks that came with the model."""
     draft_heads: bool = False
     """Whether ``draft_head`` opens heads that read the target's hidden states."""
+    own_draft: str = ""
+    """Name of the draft artifact that comes with the package for this model; empty where there is none."""
     prefix_block: int = 0
     """Positions of a block that ``save_block`` copies out and ``load_blocks`` puts back; 0: neither is offered."""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import psutil
 
 from verispec.artifacts.model_file import ModelFile, open_model_file
+from verispec.artifacts.shipped_drafts import shipped_bindings
 from verispec.backends.contract import DEFAULT_CONTEXT, Capabilities
 from verispec.backends.native_prefixes import PREFIX_BLOCK
 from verispec.backends.slots import Ring
@@ -21,6 +23,7 @@ from verispec.models.memory import MemoryNeed, PassLimits, kept_positions, memor
 from verispec.models.prediction import PredictionBlock, build_prediction
 from verispec.models.tensors import EMBEDDING, ROPE_FACTORS, check_tensors
 from verispec.ops.native_weights import packed_bytes
+from verispec.text.tokenizer import Tokenizer
 
 MAX_THREADS = 256
 MAX_SEQUENCES = 1024
@@ -41,6 +44,18 @@ class ModelPlan:
     tensors: tuple[str, ...]
     limits: PassLimits
     need: MemoryNeed
+
+    @cached_property
+    def own_draft(self) -> str:
+        """Name of the draft artifact that comes with the package for this model; empty where there is none."""
+        model = self.model
+        shape = (model.architecture, model.layers, model.hidden_size, model.vocabulary)
+        for name, bound in shipped_bindings().items():
+            if (bound.architecture, bound.layers, bound.hidden_size, bound.vocabulary) != shape:
+                continue
+            if Tokenizer.from_gguf(self.file.metadata, str(self.file.path)).digest == bound.tokenizer_sha256:
+                return name
+        return ""
 
 
 def plan_model(
@@ -136,5 +151,6 @@ def planned_capabilities(plan: ModelPlan) -> Capabilities:
         taps=plan_decoder(plan).taps,
         prediction_layers=model.prediction_layers,
         draft_heads=True,
+        own_draft=plan.own_draft,
         prefix_block=PREFIX_BLOCK,
     )

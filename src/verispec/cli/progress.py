@@ -90,8 +90,10 @@ class CountBar:
 
 
 class StageBar:
-    """Shows the stages of long work on standard error: a bar on a terminal, elsewhere a line a minute for a log. A context
-    manager."""
+    """Shows the stages of long work on standard error: a bar on a terminal, elsewhere a line a minute for a log.
+
+    A context manager.
+    """
 
     SECONDS_BETWEEN_LINES = 60.0
 

@@ -40,6 +40,10 @@ class TargetFacts(Protocol):
     def draft_heads(self) -> bool:
         """Whether the backend runs draft heads on the target's hidden states."""
 
+    @property
+    def own_draft(self) -> str:
+        """The draft artifact that comes with the package for this target; empty where there is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Requirement:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from verispec.artifacts.draft_manifest import read_draft_manifest
+from verispec.artifacts.draft_manifest import KINDS, read_draft_manifest
 from verispec.artifacts.resolve import resolve_model
 from verispec.drafting import options as opt
 from verispec.drafting import requirements as req
@@ -67,10 +67,11 @@ def resolve(mode: str | Sequence[str], explicit: Mapping[str, object], target: T
     option nobody knows, a value out of range, or an option that what runs does not read; UnsupportedError,
     with its reason code, for a strategy that cannot run.
     """
-    given = {name: _known(name).check(value) for name, value in explicit.items()}
+    given: Mapping[str, opt.Value] = {name: _known(name).check(value) for name, value in explicit.items()}
     if mode == AUTO:
         return _resolve_auto(given, target)
     names = mode.split(JOIN) if isinstance(mode, str) else list(mode)
+    given = _with_own_draft(given, names, target)
     if len(names) > 1:
         return _resolve_one(chained(names), given, target)
     mode = names[0] if names else ""
@@ -127,7 +128,8 @@ def availability(
         auto = name == AUTO and not unmet
         strategy = resolve(AUTO, given, target).strategy if auto else BY_NAME.get(name, OFF)
         defaults = {option.name: option.default for option in strategy.options}
-        missing = strategy.missing(target, {**defaults, **given}) + unmet
+        asked = _with_own_draft(given, (strategy.name,), target)
+        missing = strategy.missing(target, {**defaults, **asked}) + unmet
         meaning = f"picks {strategy.name}" if auto else strategy.meaning
         rows.append(
             {
@@ -144,23 +146,34 @@ def availability(
 
 
 def _resolve_auto(given: Mapping[str, opt.Value], target: TargetFacts) -> Resolution:
+    wanted = _with_own_draft(given, KINDS, target)
     defaults = {option.name: option.default for option in _KNOWN.values()}
-    order = (*_artifact_kind(given), *AUTO_ORDER)
-    candidates = [BY_NAME[name] for name in order if not BY_NAME[name].missing(target, {**defaults, **given})]
+    order = [*_with_artifact(wanted), *(BY_NAME[name] for name in AUTO_ORDER)]
+    candidates = [one for one in order if not one.missing(target, {**defaults, **wanted})]
     names = ", ".join(candidate.name for candidate in candidates)
     for name in given:
         if not any(option.name == name for one in candidates for option in one.options_on(target)):
             raise OptionError(f"{name}: not read by any candidate of spec_mode auto, which are {names}")
     winner = candidates[0]
     reads = {option.name for option in winner.options_on(target)}
-    settings = _settings(winner, {name: value for name, value in given.items() if name in reads}, target)
+    settings = _settings(winner, {name: value for name, value in wanted.items() if name in reads}, target)
     return Resolution(AUTO, winner, settings, tuple(sorted(set(given) - reads)))
 
 
-def _artifact_kind(given: Mapping[str, opt.Value]) -> tuple[str, ...]:
+def _with_own_draft(
+    given: Mapping[str, opt.Value], names: Sequence[str], target: TargetFacts
+) -> Mapping[str, opt.Value]:
+    """``given``, and where none is named the artifact that comes with the package, if one of ``names`` drafts with it."""
+    if not target.own_draft or opt.DRAFT_MODEL.name in given:
+        return given
+    kind = read_draft_manifest(resolve_model(target.own_draft).path).kind
+    return {**given, opt.DRAFT_MODEL.name: target.own_draft} if kind in names else given
+
+
+def _with_artifact(given: Mapping[str, opt.Value]) -> list[Strategy]:
     """The strategy of the draft artifact that was named: its manifest's kind. Raises what reading that does."""
     name = given.get(opt.DRAFT_MODEL.name)
-    return () if name is None else (read_draft_manifest(resolve_model(str(name)).path).kind,)
+    return [] if name is None else [BY_NAME[read_draft_manifest(resolve_model(str(name)).path).kind]]
 
 
 def _settings(strategy: Strategy, given: Mapping[str, opt.Value], target: TargetFacts) -> dict[str, Any]:
