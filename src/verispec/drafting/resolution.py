@@ -163,7 +163,7 @@ def _resolve_auto(given: Mapping[str, opt.Value], target: TargetFacts) -> Resolu
 def _with_own_draft(
     given: Mapping[str, opt.Value], names: Sequence[str], target: TargetFacts
 ) -> Mapping[str, opt.Value]:
-    """``given``, and the artifact that comes with the package if it names none and one of ``names`` drafts with that."""
+    """``given``, with the artifact that comes with the package if none is named and one of ``names`` drafts with it."""
     if not target.own_draft or opt.DRAFT_MODEL.name in given:
         return given
     kind = read_draft_manifest(resolve_model(target.own_draft).path).kind
