@@ -103,7 +103,7 @@ def describe(
                 "tokens_per_second": round(rates[writer.name], 2),
                 "ratio_to_fastest": to_fastest.as_dict(),
                 "ratio_to_off": to_off.as_dict(),
-                "slower_than_fastest": to_fastest.high < 1.0,
+                "slower_than_fastest": to_fastest.prompts > 1 and to_fastest.high < 1.0,
                 "different_texts": different_texts(writer, answers),
                 **describe_drafting(writer),
             }
