@@ -14,6 +14,7 @@ import pytest
 from lab_lanes import PROFILE
 from lab_simulated import simulate
 from verispec.cli import main
+from verispec.cli.lab.compare import _change
 from verispec.errors import UnsupportedError
 from verispec.lab.export import mlflow_runs, tables
 from verispec.lab.ledger.ledger import Ledger
@@ -134,6 +135,8 @@ def test_two_lanes_are_compared_in_identity_output_and_factors(
     )
     assert "tokens per second: +" in said
     assert "(nothing ruled out)" in said  # of two lanes
+    assert _change(["run", "-t", "2"], ["run", "-t", "2", "--spec", "on"]) == "nothing -> --spec on"
+    assert _change(["-t", "2"], ["2", "-t"]) == "['-t', '2'] -> ['2', '-t']"
     assert main(["lab", "compare", f"{number}:control", f"{number}:eight"]) == 0
     said = capsys.readouterr().out
     assert "eight, confirmation" in said

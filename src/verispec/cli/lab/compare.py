@@ -65,7 +65,7 @@ def _print(result: dict[str, Any]) -> None:
         typer.echo(INFERRED)
     typer.echo(f"\n{counted(len(result['identity']), 'difference')} of identity")
     for path, (left, right) in list(result["identity"].items())[:MOST]:
-        typer.echo(f"  {path}: {_short(left)} -> {_short(right)}")
+        typer.echo(f"  {path}: {_change(left, right)}")
 
 
 def _lanes(places: list[dict[str, str]]) -> str:
@@ -78,6 +78,16 @@ def _lanes(places: list[dict[str, str]]) -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
+
+
+def _change(left: Any, right: Any) -> str:
+    """What one has and the other has not; of two lists, such as command lines, only the parts in which they differ."""
+    if isinstance(left, list) and isinstance(right, list):
+        gone = [str(one) for one in left if one not in right]
+        new = [str(one) for one in right if one not in left]
+        if gone or new:
+            return f"{_short(' '.join(gone)) or 'nothing'} -> {_short(' '.join(new)) or 'nothing'}"
+    return f"{_short(left)} -> {_short(right)}"
 
 
 def _short(value: Any) -> str:

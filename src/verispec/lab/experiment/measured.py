@@ -93,11 +93,12 @@ def identical_servers(lanes: Sequence[MeasuredLane]) -> int:
 
 
 def output_summary(comparisons: Sequence[OutputComparison]) -> dict[str, Any]:
-    """The outcome in short: the weakest, how many of each, and where outputs first differ."""
+    """The outcome in short: the weakest, how many of each, and where outputs first differ (each place once)."""
     outcomes = [one.outcome for one in comparisons]
+    places = dict.fromkeys(one for one in comparisons if one.position is not None)
     return {
         "exactness": exactness(comparisons),
         "compared": len(comparisons),
         "counts": {name: outcomes.count(name) for name in sorted(set(outcomes))},
-        "differences": [one.record() for one in comparisons if one.position is not None][:24],
+        "differences": [one.record() for one in places][:24],
     }
