@@ -162,7 +162,9 @@ class SearchRun:
                 state.ended = "the others are behind"
                 return
             if halving.lanes and used + needed > halving.lanes:
-                state.ended = f"the next rung needs {counted(needed, 'lane')}, {halving.lanes - used} are left"
+                state.ended = (
+                    f"the next rung needs {counted(needed, 'lane')}, {halving.lanes - used} are left"
+                )
                 return
             arms = self._rung(rung, arms)
         state.ended = (
