@@ -21,7 +21,7 @@ TARGET = TinyModel(
 EOS = VOCABULARY - 2
 TEMPLATE = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}<eos>{% endfor %}a:"
 SETTINGS = TrainingSettings(
-    batch_tokens=512, depth=3, stride=1, learning_rate=1e-2, matrix_rate=2e-2, warm_up=4, check_every=1000
+    batch_tokens=512, depth=3, stride=1, learning_rate=2e-2, matrix_rate=3e-2, warm_up=4, check_every=1000
 )
 SPREAD = 0.5
 """Of embedding and output matrix, which are two: a random model with one for both says the same token over and over."""
