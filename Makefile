@@ -8,10 +8,10 @@ EXTENSION := $(shell $(PYTHON) -c "import sysconfig; print('_native' + sysconfig
 CPP_FILES = $(shell find csrc -name '*.cpp' -o -name '*.hpp')
 LOCKED := mkdir -p build && flock build/.lock $(MAKE) --no-print-directory
 
-.PHONY: build test lint demo bench sanitize format clean browser locked-build locked-sanitize
+.PHONY: build test lint demo bench sanitize format clean browser sanitized compiled locked-build locked-sanitize
 
 build:
-	@$(LOCKED) locked-build
+	@$(LOCKED) --jobs=2 locked-build
 
 test: build browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -46,13 +46,14 @@ SANITIZED_TESTS = ASAN_OPTIONS=detect_leaks=0 \
   $(BIN)/python -S -m pytest -p no:cacheprovider
 
 # The kernels and the runtime under AddressSanitizer and UndefinedBehaviorSanitizer, the pool under ThreadSanitizer.
-sanitize: build
-	$(CXX) -std=c++17 -O1 -g -fsanitize=thread tests/thread_pool_races.cpp csrc/runtime/thread_pool.cpp -pthread \
-	  -o build/thread_pool_races
+sanitize: build sanitized
 	build/thread_pool_races
-	@flock build/.sanitize-lock $(MAKE) --no-print-directory locked-sanitize
 	$(SANITIZED_TESTS) tests/test_native_[a-o]*.py & first=$$!; \
 	  $(SANITIZED_TESTS) tests/test_native_[p-z]*.py; second=$$?; wait $$first && exit $$second
+
+# What that runs, compiled: minutes, which continuous integration has beside its tests.
+sanitized:
+	@mkdir -p build && flock build/.sanitize-lock $(MAKE) --no-print-directory locked-sanitize
 
 format:
 	$(BIN)/ruff format .
@@ -61,11 +62,14 @@ format:
 clean:
 	rm -rf build dist src/verispec/_native*.so
 
-# The environment is made once and again when pyproject.toml changes; the extension is rebuilt incrementally and put
-# in place by a rename, so that running processes keep the one they loaded.
-$(VENV)/.installed: pyproject.toml
+# The environment is made once and again when pyproject.toml changes. What compiles the extension is installed first, so
+# that the rest is fetched meanwhile.
+$(VENV)/.compiling: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.compiling
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
 	  -C wheel.cmake=false -C editable.mode=inplace -e ".[dev]"
 	touch $@
@@ -74,16 +78,22 @@ $(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "matplotlib>=3.8"
 	touch $@
 
-locked-build: $(VENV)/.installed
-	@test -f $(NATIVE)/build.ninja || PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake -S . -B $(NATIVE) -G Ninja \
-	  -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" --log-level=WARNING
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake --build $(NATIVE) --parallel 2
+# The extension is rebuilt incrementally and put in place by a rename, so that running processes keep the one they loaded.
+locked-build: $(VENV)/.installed compiled
 	@cmp -s $(NATIVE)/$(EXTENSION) src/verispec/$(EXTENSION) || \
 	  { cp $(NATIVE)/$(EXTENSION) build/.$(EXTENSION) && mv -f build/.$(EXTENSION) src/verispec/$(EXTENSION); }
 
-locked-sanitize:
+compiled: $(VENV)/.compiling
+	@test -f $(NATIVE)/build.ninja || PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake -S . -B $(NATIVE) -G Ninja \
+	  -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" --log-level=WARNING
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake --build $(NATIVE) --parallel 2
+
+locked-sanitize: $(VENV)/.compiling build/thread_pool_races
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DVERISPEC_SANITIZE=ON \
 	  -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" --log-level=WARNING
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake --build $(SANITIZED) --parallel 2
 	@rm -rf $(SANITIZED)/python && mkdir -p $(SANITIZED)/python && cp -r src/verispec $(SANITIZED)/python/
 	@cp $(SANITIZED)/$(EXTENSION) $(SANITIZED)/python/verispec/$(EXTENSION)
+
+build/thread_pool_races: tests/thread_pool_races.cpp $(wildcard csrc/runtime/thread_pool.*)
+	$(CXX) -std=c++17 -O1 -g -fsanitize=thread tests/thread_pool_races.cpp csrc/runtime/thread_pool.cpp -pthread -o $@
