@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from benchmarks.drafter_intervals import Interval, mean, share
 
 from verispec.bench.comparison import WriterRuns
 from verispec.bench.own_engine import ENGINE
 from verispec.bench.subject import DecodeRun, Writer
 from verispec.engine.completion import Completion
-from verispec.engine.generation import Generation
 from verispec.engine.model import Model
-
-Hidden = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +45,9 @@ class DraftingWriter(Writer):
     def decode(self, prompt: Sequence[int], max_tokens: int, end_tokens: Sequence[int]) -> DecodeRun:
         """The end tokens are the model's own: they need not be given."""
         with self.model.stream(list(prompt), max_tokens=max_tokens, **self.options) as generation:
-            absorbing = _Absorbing(generation)
+            counters = generation.request.counters
             next(generation, None)
-            before = absorbing.draft_seconds
+            before = counters.draft_seconds
             completion = generation.result()
         timings = completion.timings
         first_round = completion.rounds[0][1] + 1 if completion.rounds else 0
@@ -66,7 +60,7 @@ class DraftingWriter(Writer):
             completion.drafted,
             completion.accepted,
         )
-        written = Written(run, completion, absorbing.draft_seconds - before)
+        written = Written(run, completion, counters.draft_seconds - before)
         self.written.setdefault(tuple(prompt), []).append(written)
         return run
 
@@ -76,27 +70,6 @@ class DraftingWriter(Writer):
     def timed(self) -> list[list[Written]]:
         """The answers of each prompt but the first, which captures passes and finds where the text loops."""
         return [answers[1:] for answers in self.written.values() if len(answers) > 1]
-
-
-class _Absorbing:
-    """Counts a running generation's seconds in its drafter. The engine's own count has its proposals alone."""
-
-    def __init__(self, generation: Generation) -> None:
-        self._counters = generation.request.counters
-        self._seconds = 0.0
-        drafter = generation.request.drafter
-        absorb = drafter.absorb
-
-        def timed(first: int, tokens: Sequence[int], hidden: Mapping[int, Hidden]) -> None:
-            started = perf_counter()
-            absorb(first, tokens, hidden)
-            self._seconds += perf_counter() - started
-
-        drafter.absorb = timed  # type: ignore[method-assign]
-
-    @property
-    def draft_seconds(self) -> float:
-        return self._counters.draft_seconds + self._seconds
 
 
 def describe_drafting(writer: DraftingWriter) -> dict[str, Any]:

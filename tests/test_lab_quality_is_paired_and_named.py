@@ -175,10 +175,12 @@ def test_the_slow_tail_says_what_makes_each_prompt_slow() -> None:
 def test_what_no_phase_claims_is_the_hosts() -> None:
     from verispec.lab.targets.loading import load_profile
 
-    one = row("a", [0.01] * 80, draft_seconds=0.2, pass_seconds=0.5, prompt_seconds=0.1, queued_seconds=0.0)
+    told = {"draft_seconds": 0.2, "pass_seconds": 0.5, "sampling_seconds": 0.05, "prompt_seconds": 0.1}
+    one = row("a", [0.01] * 80, **told, queued_seconds=0.0)
     phases = phase_profile([one, one], load_profile("verispec"))
     assert phases is not None
-    assert phases["shares"]["host"] == pytest.approx(0.2)
+    assert phases["shares"]["sampling"] == pytest.approx(0.05)
+    assert phases["shares"]["host"] == pytest.approx(0.15)
     assert sum(phases["shares"].values()) == pytest.approx(1)
     other = row("b", [0.01] * 80, predicted_ms=800.0, prompt_ms=100.0)
     llama = phase_profile([other], load_profile("llama-server"))
@@ -318,7 +320,7 @@ def test_a_real_server_has_a_representative_profile(
         ("representative", "request-wide"),
     ]
     shares = record["phases"]["shares"]
-    assert set(shares) == {"queued", "prompt", "draft", "target", "host"}
+    assert set(shares) == {"queued", "prompt", "draft", "target", "sampling", "host"}
     assert shares["target"] > 0.3
     assert record["phases"]["overlap_seconds"] == 0
     assert record["telemetry"][0]["lane"]

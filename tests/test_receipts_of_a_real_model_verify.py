@@ -66,6 +66,15 @@ def assert_says_what_happened(model: Model, receipt: Receipt, found: Completion)
     assert found.strategy in BY_NAME
 
 
+def test_the_phases_of_an_answer_are_parts_of_its_time(smollm2: Model) -> None:
+    found = smollm2.generate(PROMPT, max_tokens=24, spec_mode="suffix", temperature=0.8, seed=3)
+    told = smollm2.receipt(found).body["attested"]["timings"]
+    seconds = {name: float(value) for name, value in told.items()}  # a receipt writes numbers out
+    phases = [seconds[f"{name}_seconds"] for name in ("queued", "prompt", "draft", "pass", "sampling")]
+    assert sum(phases) <= seconds["total_seconds"]
+    assert all(seconds[f"{name}_seconds"] > 0 for name in ("draft", "pass", "sampling"))
+
+
 def test_a_chat_message_is_found_by_its_text(smollm2: Model) -> None:
     found = smollm2.generate([{"role": "user", "content": "Name a colour."}], max_tokens=6)
     assert check(smollm2, smollm2.receipt(found), "Name a colour.").verdict is Verdict.VERIFIED

@@ -116,6 +116,7 @@ def completion_dict(completion: Completion) -> dict[str, Any]:
             "prompt_passes": completion.counters.prompt_passes,
             "draft_seconds": completion.timings.draft,
             "pass_seconds": completion.timings.passes,
+            "sampling_seconds": completion.timings.sampling,
             "tokens_per_second": rate(completion),
         },
     }

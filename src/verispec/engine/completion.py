@@ -58,6 +58,7 @@ class Timings:
 
     ``queued`` is how long it waited to be let in, ``passes`` the time from asking for a pass to its outcome. ``prompt``
     is the time of the passes that read nothing but the prompt: 0 for one so short that the first round's pass read it.
+    ``draft`` and ``sampling`` are what rounds spend beside their passes.
     """
 
     queued: float
@@ -66,6 +67,7 @@ class Timings:
     prompt: float
     draft: float
     passes: float
+    sampling: float
     tokens_per_second: float
 
 
@@ -187,5 +189,6 @@ def _timings(request: Request, clock: Clock, tokens: int) -> Timings:
         prompt=counters.prompt_seconds,
         draft=counters.draft_seconds,
         passes=counters.pass_seconds,
+        sampling=counters.sampling_seconds,
         tokens_per_second=after_first / (last - first) if last > first else 0.0,
     )

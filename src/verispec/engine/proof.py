@@ -77,6 +77,7 @@ def make_receipt(
             "prompt_seconds": completion.timings.prompt,
             "draft_seconds": completion.timings.draft,
             "pass_seconds": completion.timings.passes,
+            "sampling_seconds": completion.timings.sampling,
         },
         machine={
             "system": platform.system(),

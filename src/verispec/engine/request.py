@@ -21,6 +21,9 @@ from verispec.engine.target import Target
 class Counters:
     """What a request's passes cost, in wall seconds, and what they did not have to do.
 
+    ``draft_seconds`` are those of proposing and of taking in what a round's pass showed, ``sampling_seconds`` those of
+    choosing tokens and of making text of them.
+
     ``replays`` counts prefixes that were there and evaluated again: a sliding window had forgotten them, or a rejection
     went back further than the rollback window. ``guarded_round`` is the round, from 0, whose rejection did so first:
     from then on no proposal is longer than the window.
@@ -33,6 +36,7 @@ class Counters:
     prompt_seconds: float = 0.0
     draft_seconds: float = 0.0
     pass_seconds: float = 0.0
+    sampling_seconds: float = 0.0
 
 
 class Schedule(NamedTuple):
@@ -218,8 +222,10 @@ class Request:
         self.tokens += tokens
         if not self.target.commit(len(self.tokens) - 1) and self.decoder.finish_reason is None:
             self._guard()
+        started = time.perf_counter()
         self.drafter.record(tokens)
         self.drafter.absorb(begin, self.tokens[begin:], evaluation.hidden)
+        self.counters.draft_seconds += time.perf_counter() - started
 
     def _guard(self) -> None:
         """Counts the replay; from here on no rejection of this request can need another."""

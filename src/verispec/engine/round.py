@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from verispec.backends.contract import Evaluation
 from verispec.drafting.contract import Proposal
 from verispec.engine.request import Emitted, Request
@@ -35,6 +37,7 @@ def sample_through_mismatch(request: Request, evaluation: Evaluation, proposal: 
     Sampler and decoder take each token in before the next row is looked at, so that penalties, grammars, stop strings
     and limits act inside a block as they would one token at a time.
     """
+    started = time.perf_counter()
     tokens: list[Sampled] = []
     text = ""
     accepted = 0
@@ -58,4 +61,5 @@ def sample_through_mismatch(request: Request, evaluation: Evaluation, proposal: 
         accepted += 1
         if request.decoder.finish_reason is not None:
             break
+    request.counters.sampling_seconds += time.perf_counter() - started
     return Emitted(tokens, text, len(proposal.tokens), accepted, request.schedule, proposal.source)

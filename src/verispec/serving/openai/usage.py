@@ -48,6 +48,7 @@ def timings(completions: Sequence[Completion]) -> dict[str, Any]:
         "prompt_seconds": sum(clock.prompt for clock in clocks),
         "draft_seconds": sum(clock.draft for clock in clocks),
         "pass_seconds": sum(clock.passes for clock in clocks),
+        "sampling_seconds": sum(clock.sampling for clock in clocks),
         "prompt_passes": sum(one.counters.prompt_passes for one in completions),
         "passes": sum(one.passes for one in completions),
         "drafted": sum(one.drafted for one in completions),
