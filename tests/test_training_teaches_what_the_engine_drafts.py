@@ -41,7 +41,7 @@ from verispec.training.vocabulary import draft_vocabulary
 WIDTH = 3
 TAPS = draft_taps(TARGET.layers)
 OUTPUTS = 250
-EPOCHS = {"draft-model": 35, "eagle3": 45, "dflash": 30, "dspark": 60}
+EPOCHS = {"draft-model": 35, "eagle3": 45, "dflash": 26, "dspark": 60}
 ANCHORS = 12
 """Blocks of a text in a step: enough for one of 40 tokens."""
 NEAR = 0.02

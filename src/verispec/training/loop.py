@@ -101,7 +101,7 @@ def train(
     ]
     saved = time.monotonic()
     _forget_log(run.folder / LOG, run.step)
-    with open(run.folder / LOG, "a", encoding="utf-8") as lines:
+    with open(run.folder / LOG, "a", buffering=1, encoding="utf-8") as lines:
         while run.step < len(plan):
             shown = _step(run, [texts[i] for i in plan[run.step]], len(plan))
             run.step += 1
@@ -111,7 +111,6 @@ def train(
                 found = check_held_out(run.training, held_out)
                 run.checks.append({"step": run.step, **asdict(found)})
                 lines.write(json.dumps(run.checks[-1]) + "\n")
-                lines.flush()
             report(run.step, len(plan), _line(shown, run.checks))
             if last or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
                 run.save()
