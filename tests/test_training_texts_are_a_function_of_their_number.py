@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from training_targets import EOS, FEW, TARGET, plan_for, say_nothing, write_target
+from verispec.artifacts.lock import exclusive
 from verispec.backends.contract import chain
 from verispec.backends.native import NativeBackend
 from verispec.engine.loading import load
@@ -221,6 +223,28 @@ def test_what_a_run_learns_from_does_not_depend_on_when_it_was_killed(
     assert [content(text) for text in again.first(400)] == [content(text) for text in unbroken]
     more = write_texts(replace(plan, tokens=500), say_nothing)
     assert [content(text) for text in more.first(400)] == [content(text) for text in unbroken]
+
+
+def test_two_runs_write_to_one_folder_one_after_the_other(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_stage, "SEQUENCES", 1)
+    plan = plan_for(target, tmp_path, tokens=60)
+    write_texts(plan, say_nothing)
+    said = []
+    other = ExitStack()
+    other.enter_context(exclusive(plan.texts / text_stage.LOCK))
+
+    def until_it_is_done(stage: str, done: int, total: int, line: str) -> None:
+        said.append(line)
+        if line == text_stage.WAITING:
+            write_texts(replace(plan, tokens=30), say_nothing)  # what is there can be read meanwhile
+            other.close()
+
+    found = write_texts(replace(plan, tokens=120), until_it_is_done)
+    assert said[0] == text_stage.WAITING
+    assert text_stage.WAITING not in said[1:]
+    assert sum(text.answer for text in found.first(120)) >= 120
 
 
 @pytest.mark.parametrize(

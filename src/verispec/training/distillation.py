@@ -1,7 +1,7 @@
 """Cross entropy with the target's distribution, for logits that are never in memory all at once.
 
 A head over tens of thousands of tokens gives more logits than anything else in a step; here they live for one chunk of
-rows, long enough for the loss and its gradient.
+rows, small enough for the caches, and only their gradient is kept, in bfloat16.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-ROWS = 1024
+ROWS = 128
 
 
 class DistillationLoss(torch.autograd.Function):
@@ -29,17 +29,17 @@ class DistillationLoss(torch.autograd.Function):
         low = torch.bfloat16
         narrow, narrow_head, narrow_teacher = hidden.to(low), head.to(low), teacher_head.to(low)
         loss = torch.zeros((), dtype=torch.float32)
-        hidden_gradient = torch.empty_like(hidden)
-        head_gradient = torch.zeros_like(head)
+        gradient = torch.empty(len(hidden), len(head), dtype=low)
         for begin in range(0, len(hidden), ROWS):
             rows = slice(begin, begin + ROWS)
             expected = (teacher[rows].to(low) @ narrow_teacher.T).float().softmax(-1)
-            found = (narrow[rows] @ narrow_head.T).float().log_softmax(-1)
-            weight = weights[rows, None]
-            loss -= (weight * expected * found).sum()
-            gradient = ((found.exp_() - expected) * weight).to(low)
-            hidden_gradient[rows] = gradient @ narrow_head
-            head_gradient += gradient.T @ narrow[rows]
+            found = (narrow[rows] @ narrow_head.T).float()
+            whole = found.logsumexp(-1)
+            loss += weights[rows] @ (whole - torch.bmm(expected[:, None], found[..., None])[:, 0, 0])
+            gradient[rows] = found.sub_(whole[:, None]).exp_().sub_(expected)
+        weighted = narrow * weights[:, None].to(low)
+        hidden_gradient = (gradient @ narrow_head).float() * weights[:, None]
+        head_gradient = (gradient.T @ weighted).float()
         ctx.save_for_backward(hidden_gradient, head_gradient)
         return loss
 

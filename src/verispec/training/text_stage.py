@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from verispec.artifacts.lock import exclusive
 from verispec.artifacts.resolve import resolve_model
 from verispec.backends.native import NativeBackend
 from verispec.backends.native_plan import plan_model
@@ -22,13 +23,15 @@ from verispec.training.writing import INVENTING, TEMPERATURES, TargetWriter
 SEQUENCES = 32
 """Texts written at once."""
 STAGE = "writing"
+LOCK = ".writing.lock"
+WAITING = "another run writes to this folder; waiting for it"
 LEAST_ANSWER = 8
 """Tokens that the longest prompt must leave room for."""
 
 
 def write_texts(plan: TrainingPlan, progress: Progress) -> TextStore:
     """The store of ``plan`` with as many answer tokens as it asks for, or a few more: a text that was begun is
-    ended, for short ones would come first.
+    ended, for short ones would come first. Where another process writes to the folder, it is waited for.
 
     Raises OptionError for a folder with texts of other settings and for prompts that leave no room for answers, and
     what loading the target raises.
@@ -42,23 +45,31 @@ def write_texts(plan: TrainingPlan, progress: Progress) -> TextStore:
         settings = _settings(plan, checked.file.sha256(), checked.model.hidden_size, taps, prompts.statement)
         context = _context(plan, prompts, checked.model.trained_context)
     store = TextStore(plan.texts, settings)
-    written = _Written(store, plan.tokens)
-    _check_room(store.folder, (plan.tokens - written.tokens) * store.bytes_a_token)
-    progress(STAGE, min(written.tokens, plan.tokens), plan.tokens, "")
-    if written.enough:
+    if _Written(store, plan.tokens).enough:
+        progress(STAGE, plan.tokens, plan.tokens, "")
         return store
-    backend = NativeBackend.load(path, context, plan.threads, SEQUENCES)
-    try:
-        writer = TargetWriter(backend, prompts, tokenizer.eos_ids, taps, plan.lengths, plan.settings.seed)
-        with closing(writer.write(written.missing())) as texts:
-            for text in texts:
-                store.add(text)
-                written.tokens += len(text.tokens) - text.prompt
-                progress(STAGE, min(written.tokens, plan.tokens), plan.tokens, f"text {text.number}")
-    finally:  # what is finished is good, whatever ended the writing
-        backend.close()
-        store.flush()
+    with exclusive(store.folder / LOCK, lambda: progress(STAGE, 0, plan.tokens, WAITING)):
+        written = _Written(store, plan.tokens)  # with what the other one wrote
+        _check_room(store.folder, (plan.tokens - written.tokens) * store.bytes_a_token)
+        progress(STAGE, min(written.tokens, plan.tokens), plan.tokens, "")
+        backend = NativeBackend.load(path, context, plan.threads, SEQUENCES)
+        try:
+            writer = TargetWriter(backend, prompts, tokenizer.eos_ids, taps, plan.lengths, plan.settings.seed)
+            _write(store, writer, written, plan.tokens, progress)
+        finally:  # what is finished is good, whatever ended the writing
+            backend.close()
+            store.flush()
     return store
+
+
+def _write(
+    store: TextStore, writer: TargetWriter, written: _Written, wanted: int, progress: Progress
+) -> None:
+    with closing(writer.write(written.missing())) as texts:
+        for text in texts:
+            store.add(text)
+            written.tokens += len(text.tokens) - text.prompt
+            progress(STAGE, min(written.tokens, wanted), wanted, f"text {text.number}")
 
 
 def _context(plan: TrainingPlan, prompts: Prompts, trained: int) -> int:
