@@ -142,6 +142,31 @@ def test_a_template_without_a_place_for_the_user_invents_nothing(
         assert refused.value.code == "no-invented-prompts"
 
 
+def test_prompts_do_not_depend_on_the_day(tmp_path: Path, words: tuple[Tokenizer, ChatTemplate]) -> None:
+    tokenizer, _ = words
+    dated = ChatTemplate("{{ strftime_now('%d %B %Y') }}: {{ messages[0].content }} a:", {})
+    opening = InventedPrompts(dated, tokenizer).opening(0)
+    assert opening.tokens == tuple(tokenizer.encode("01 January 2026: "))
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "why?"}')
+    listed = ListedPrompts(path, dated, tokenizer).opening(0)
+    assert listed.tokens == tuple(tokenizer.encode("01 January 2026: why? a:"))
+
+
+@pytest.mark.parametrize(
+    ("layers", "taps"), [(4, (1, 2, 3)), (5, (1, 2, 4)), (6, (1, 3, 5)), (7, (2, 3, 4)), (30, (2, 15, 27))]
+)
+def test_a_head_reads_three_hidden_states(layers: int, taps: tuple[int, ...]) -> None:
+    assert draft_taps(layers) == taps
+
+
+def test_a_target_of_three_layers_has_no_three_to_read() -> None:
+    with pytest.raises(
+        UnsupportedError, match="expected at least 4, for a head reads hidden states of three, found 3"
+    ):
+        draft_taps(3)
+
+
 def test_prompts_of_a_file_are_texts_or_messages(
     tmp_path: Path, words: tuple[Tokenizer, ChatTemplate]
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-ROWS = 128
+ROWS = 512
 
 
 class DistillationLoss(torch.autograd.Function):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from verispec.text.chat_template import ChatTemplate
 from verispec.text.tokenizer import Tokenizer
 
 KEY = "prompt"
+DAY = datetime(2026, 1, 1)
+"""What a template that shows the date is told: a text does not depend on the day on which it was written."""
 STAND_IN = "Qx7 stands for what a user says 7xQ"
 
 
@@ -53,11 +56,8 @@ class InventedPrompts:
 
     def __init__(self, template: ChatTemplate | None, tokenizer: Tokenizer) -> None:
         """Raises UnsupportedError for a model without a template in which a user's words can be found."""
-        parts = (
-            []
-            if template is None
-            else template.render([{"role": "user", "content": STAND_IN}]).split(STAND_IN)
-        )
+        stand_in = [{"role": "user", "content": STAND_IN}]
+        parts = [] if template is None else template.render(stand_in, now=DAY).split(STAND_IN)
         if len(parts) != 2 or not parts[1]:
             raise UnsupportedError(
                 "no-invented-prompts",
@@ -116,7 +116,7 @@ def _encode(
         prompt = [{"role": "user", "content": prompt}]
     if isinstance(prompt, list) and prompt and template is not None:
         try:
-            return template.encode(prompt, tokenizer)
+            return template.encode(prompt, tokenizer, now=DAY)
         except OptionError as error:
             raise ArtifactError(path, where, "messages that the chat template takes", str(error)) from error
     expected = "a text" if template is None else "a text, or messages"
