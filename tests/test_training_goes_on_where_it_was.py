@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from training_targets import plan_for, say_nothing, write_target
+from training_targets import FEW, plan_for, say_nothing, write_target
 from verispec.artifacts.draft_manifest import KINDS
 from verispec.errors import OptionError
 from verispec.training import dflash, loop
@@ -106,3 +107,11 @@ def test_a_checkpoint_of_another_run_is_refused(
     with pytest.raises(OptionError, match=rf"checkpoint\.pt: {says}.*name another --output"):
         train_drafter(plan_of(kind, target, finished.output, texts, **changes), say_nothing)
     assert (finished.output / "checkpoint.pt").read_bytes() == before
+
+
+def test_a_checkpoint_of_as_many_other_texts_is_refused(
+    finished: TrainingPlan, target: Path, tmp_path: Path
+) -> None:
+    others = plan_of("eagle3", target, finished.output, tmp_path, lengths=replace(FEW, prompt=11))
+    with pytest.raises(OptionError, match=r"checkpoint\.pt: written: expected"):
+        train_drafter(others, say_nothing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,8 @@ class TrainingRun:
     folder: Path
     training: DraftTraining
     settings: TrainingSettings
-    data: dict[str, int]
-    """What it learns from, in numbers; a checkpoint goes on with the same alone."""
+    data: Mapping[str, int | str]
+    """What it learns from, in numbers and a digest; a checkpoint goes on with the same alone."""
     step: int = 0
     checks: list[dict[str, Any]] = field(default_factory=list)
     """The held-out checks so far, with their steps."""

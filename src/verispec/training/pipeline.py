@@ -44,9 +44,12 @@ def train_drafter(plan: TrainingPlan, progress: Progress) -> TrainedArtifact:
     training = make_training(
         plan.kind, target, draft_taps(target.model.layers), vocabulary.ids, plan.settings
     )
-    run = TrainingRun(
-        plan.output, training, plan.settings, {"texts": len(texts), "outputs": len(vocabulary.ids)}
-    )
+    data: dict[str, int | str] = {
+        "texts": len(texts),
+        "outputs": len(vocabulary.ids),
+        "written": store.digest,
+    }
+    run = TrainingRun(plan.output, training, plan.settings, data)
     run.resume()
     train(run, texts, held_out, lambda step, steps, line: progress("training", step, steps, line))
     progress("admitting", 0, 1, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ class TextStore:
         else:
             write_atomically(path, (json.dumps(settings, indent=2) + "\n").encode())
         self._waiting: list[WrittenText] = []
+        self.digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        """Of what the texts are a function of."""
         self._columns = (len(settings["taps"]), int(settings["hidden_size"]))
 
     @property
