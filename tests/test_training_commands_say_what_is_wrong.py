@@ -71,7 +71,9 @@ def test_ctrl_c_leaves_a_run_to_go_on_with(
         assert main(command) == 130
         printed = capsys.readouterr()
         assert printed.out == ""
-        last = f"interrupted; what is done is kept in {tmp_path}: the same command goes on from there"
+        last = (
+            f"interrupted; the same command goes on from the last finished text or checkpoint of {tmp_path}"
+        )
         assert printed.err.splitlines()[-1] == last
         assert "Traceback" not in printed.err
     monkeypatch.setattr(StageBar, "show", show)

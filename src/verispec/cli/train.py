@@ -119,7 +119,8 @@ def command(
             made = train_drafter(plan, bar.show)
     except KeyboardInterrupt:
         typer.echo(
-            f"interrupted; what is done is kept in {output}: the same command goes on from there", err=True
+            f"interrupted; the same command goes on from the last finished text or checkpoint of {output}",
+            err=True,
         )
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
