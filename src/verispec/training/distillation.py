@@ -53,5 +53,5 @@ def distillation_loss(
     hidden: Tensor, head: Tensor, teacher: Tensor, teacher_head: Tensor, weights: Tensor
 ) -> Tensor:
     """See ``DistillationLoss``; the gradient stays with ``hidden`` and ``head``."""
-    loss: Tensor = DistillationLoss.apply(hidden, head, teacher, teacher_head, weights)
+    loss: Tensor = DistillationLoss.apply(hidden, head, teacher, teacher_head, weights)  # type: ignore[no-untyped-call]
     return loss
