@@ -14,12 +14,14 @@ import pytest
 from lab_lanes import lane_request, small_suite, small_target
 from verispec.bench.suites import SuitePrompt
 from verispec.lab.client.clocks import Clocks
-from verispec.lab.client.rows import Row, raw_row
+from verispec.lab.client.rows import Row, accepted_by_position, raw_row
 from verispec.lab.client.stream import StreamClient
 from verispec.lab.gate.rules import RULES
 from verispec.lab.launch.server import ServerProcess
 from verispec.lab.metrics.rates import row_metrics
+from verispec.lab.metrics.summary import lane_summary
 from verispec.lab.metrics.token_times import token_ids, token_times
+from verispec.lab.targets.source import Source
 
 Ask = Callable[..., Row]
 
@@ -176,3 +178,14 @@ def test_the_request_goes_out_as_the_profile_wants_it(tmp_path: Path) -> None:
     assert body["temperature"] == 0
     assert body["max_tokens"] == 128
     assert body["top_k"] == 3
+
+
+def test_acceptance_by_position_is_summed_where_every_answer_tells_it(ask: Ask) -> None:
+    source = Source.parse("timings:accepted_by_position")
+    for told in (None, "3", [3, -1], [True], [1.5]):
+        assert accepted_by_position({"timings": {"accepted_by_position": told}}, source) == {}
+    told = {"timings": {"accepted_by_position": [3, 1]}}
+    assert accepted_by_position(told, None) == {}
+    rows = [ask("none") | accepted_by_position(told, source), ask("none") | {"accepted_by_position": [2]}]
+    assert lane_summary(rows)["accepted_by_position"] == [5, 1]
+    assert "accepted_by_position" not in lane_summary([*rows, ask("none")])

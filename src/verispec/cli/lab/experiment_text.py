@@ -10,7 +10,7 @@ import typer
 from verispec.cli.lab.wording import day_text, decided_interval, interval_text, percent_text
 from verispec.cli.output import print_table, printable_text
 from verispec.lab.gate.rules import failures
-from verispec.lab.metrics.summary import INFERRED
+from verispec.lab.metrics.summary import BY_POSITION, INFERRED
 from verispec.lab.wording import counted
 
 Record = Mapping[str, Any]
@@ -117,6 +117,9 @@ def _print_summary(summary: Record) -> None:
             typer.echo(f"{label} {found['mean']:.4g}{unit} (95% over prompts: {low:.4g} to {high:.4g})")
     if summary["tokens_per_pass"] and summary.get("passes_inferred"):
         typer.echo(INFERRED)
+    if summary.get(BY_POSITION) and summary["passes"]:
+        shares = [f"{count / summary['passes']['passes']:.0%}" for count in summary[BY_POSITION]]
+        typer.echo(f"accepted by position, of all passes: {', '.join(shares)}")
 
 
 def print_decision(record: Record) -> None:

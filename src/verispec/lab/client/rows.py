@@ -75,6 +75,14 @@ def _silent_fault(answer: Answer, total: Any, uncounted: bool) -> LaneFaultError
     return None
 
 
+def accepted_by_position(row: Row, source: Source | None) -> dict[str, list[int]]:
+    """What a row holds beside its counts: in how many passes each place of a proposal was accepted, if that is told."""
+    told = None if source is None else look_up(row.get(source.place), source.path)
+    if not isinstance(told, list) or not all(type(count) is int and count >= 0 for count in told):
+        return {}
+    return {"accepted_by_position": told}
+
+
 def read_counts(
     row: Row, sources: Mapping[str, Source], before: Mapping[str, float], after: Mapping[str, float]
 ) -> tuple[dict[str, float], bool]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from verispec.lab.client.fetch import fetch
-from verispec.lab.client.rows import Row, raw_row, read_counts
+from verispec.lab.client.rows import Row, accepted_by_position, raw_row, read_counts
 from verispec.lab.client.stream import StreamClient
 from verispec.lab.faults import LaneFaultError
 from verispec.lab.identity.report import ServerReport
@@ -67,6 +67,7 @@ def ask_prompts(
         after = report.metrics() if sampled else {}
         counts, inferred = read_counts(row, sources, before, after)
         row |= {"lane": request.lane, "counts": counts} | ({"passes_inferred": True} if inferred else {})
+        row |= accepted_by_position(row, request.target.profile.accepted_by_position)
         yield row
         if row["fault"] is not None:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from verispec.lab.metrics.rates import RATES, row_metrics
 FACTORS = ("tokens_per_pass", "seconds_per_pass")
 INFERRED = "passes are inferred (tokens - accepted): the server does not count them"
 """What stands beside the two factors where that is so."""
+BY_POSITION = "accepted_by_position"
 SUMMARISED = (*RATES, "ttft", "tokens", *FACTORS)
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -43,6 +45,7 @@ def lane_summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "request_wide": {"tokens": tokens, "seconds": seconds, "rate": tokens / seconds if seconds else None},
         "passes": pass_totals(sound),
         **({"passes_inferred": True} if passes_inferred(sound) else {}),
+        **_by_position(sound),
     }
 
 
@@ -56,6 +59,14 @@ def pass_totals(rows: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
     counts = [row.get("counts") or {} for row in rows]
     names = set.intersection(*(set(one) for one in counts)) if counts else set()
     return {name: sum(one[name] for one in counts) for name in sorted(names)} or None
+
+
+def _by_position(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """In how many passes of the lane each place of a proposal was accepted, if every row tells it."""
+    told = [row[BY_POSITION] for row in rows if BY_POSITION in row]
+    if not told or len(told) < len(rows):
+        return {}
+    return {BY_POSITION: [sum(counts) for counts in zip_longest(*told, fillvalue=0)]}
 
 
 def _distribution(values: Sequence[tuple[str, float | None]]) -> dict[str, Any] | None:

@@ -38,7 +38,7 @@ def load_profile(name: str) -> Profile:
 def parse_profile(content: Mapping[str, Any], where: str) -> Profile:
     """A profile from the content of its file; ``where`` names it in errors."""
     values = dict(content)
-    for name in ("version", "weights", "template", "model"):
+    for name in ("version", "weights", "template", "model", "accepted_by_position"):
         if name in values:
             values[name] = _source(values[name], f"{where}: {name}")
     if "ready" in values:

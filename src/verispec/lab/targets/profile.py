@@ -57,7 +57,8 @@ class Profile:
     packages that make up the engine. ``environment`` is what the command needs, filled in as it is; ``device_variable``
     names the variable that chooses a device. ``reuse`` are flags, with or without a
     value, that let requests profit from earlier ones. ``phases`` are sources of the seconds that one answer spent in
-    each phase, such as ``draft``; a path that ends in ``_ms`` gives milliseconds.
+    each phase, such as ``draft``; a path that ends in ``_ms`` gives milliseconds. ``accepted_by_position`` is the
+    source of a list: in how many passes of one answer the first, second, ... token of a proposal was accepted.
     """
 
     engine: str
@@ -75,6 +76,7 @@ class Profile:
     model: Source | None = None
     counts: Mapping[str, Source] = field(default_factory=dict)
     phases: Mapping[str, Source] = field(default_factory=dict)
+    accepted_by_position: Source | None = None
     packages: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     device_variable: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from verispec.engine.completion import Completion
@@ -53,6 +54,10 @@ def timings(completions: Sequence[Completion]) -> dict[str, Any]:
         "passes": sum(one.passes for one in completions),
         "drafted": sum(one.drafted for one in completions),
         "accepted": sum(one.accepted for one in completions),
+        "accepted_by_position": [
+            sum(counts)
+            for counts in zip_longest(*(one.accepted_by_position() for one in completions), fillvalue=0)
+        ],
         "replays": sum(one.counters.replays for one in completions),
         "drafter_faults": sum(len(one.faults) for one in completions),
         "spec_mode": completions[0].strategy,
