@@ -27,12 +27,12 @@ HOME = "/home/someone/lab"
         ("--model=/m/x.gguf -c 2048", "--model=x.gguf -c 2048"),
         ('["/opt/run", "-m", "~/m/x.gguf"]', '["run", "-m", "x.gguf"]'),
         ("'/opt/run -m /m/x.gguf'", "'run -m x.gguf'"),
-        ("/home/me/bin:/usr/bin:/bin", "bin:bin:/bin"),
+        ("PATH=/home/me/bin:/usr/bin:/bin", "PATH=3 folders (SHA-256 DIGEST)"),
         ("libraries./opt/a/libx.so and /opt/a/", "libraries.libx.so and a"),
     ],
 )
 def test_an_absolute_path_is_cut_to_its_last_name(text: str, told: str) -> None:
-    assert without_folders(text) == told
+    assert re.sub("(?<=SHA-256 )[0-9a-f]{12}", "DIGEST", without_folders(text)) == told
     assert without_folders(told) == told
 
 

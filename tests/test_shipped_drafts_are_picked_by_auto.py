@@ -13,6 +13,7 @@ from verispec.artifacts.draft_file import DraftFile
 from verispec.artifacts.resolve import resolve_model
 from verispec.engine.admission import admit
 from verispec.engine.loading import load
+from verispec.errors import AdmissionError
 
 NAME = "tiny-eagle3"
 PROMPT = [7, 1, 9, 4, 4, 2, 8] * 3
@@ -62,6 +63,16 @@ def test_its_strategy_needs_no_name(target: Path) -> None:
 def test_what_was_asked_for_comes_first(target: Path) -> None:
     with load(target, threads=1) as model:
         assert model.generate(PROMPT, max_tokens=4, spec_mode="suffix").strategy == "suffix"
+
+
+def test_a_damaged_one_keeps_only_those_from_running_that_would_use_it(target: Path) -> None:
+    path = shipped_drafts.FOLDER / f"{NAME}.gguf"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with load(target, threads=1, options={"spec_mode": "off"}) as model:
+        assert model.generate(PROMPT, max_tokens=4, spec_mode="off").strategy == "off"
+        assert model.generate(PROMPT, max_tokens=4, spec_mode="suffix").strategy == "suffix"
+        with pytest.raises(AdmissionError, match="edited-bytes"):
+            model.generate(PROMPT, max_tokens=4)
 
 
 def test_another_model_is_left_alone(target: Path, tmp_path: Path) -> None:

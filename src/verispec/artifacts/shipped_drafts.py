@@ -12,8 +12,8 @@ FILE = ".gguf"
 
 
 def shipped_names() -> list[str]:
-    """Of all that come with the package."""
-    return sorted(path.name.removesuffix(FILE) for path in FOLDER.glob(f"*{FILE}"))
+    """Of all that come with the package, each with its manifest."""
+    return sorted(path.name.removesuffix(FILE + SUFFIX) for path in FOLDER.glob(f"*{FILE}{SUFFIX}"))
 
 
 def shipped_path(name: str) -> Path | None:

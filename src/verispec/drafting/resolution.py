@@ -164,7 +164,7 @@ def _with_own_draft(
     given: Mapping[str, opt.Value], names: Sequence[str], target: TargetFacts
 ) -> Mapping[str, opt.Value]:
     """``given``, with the artifact that comes with the package if none is named and one of ``names`` drafts with it."""
-    if not target.own_draft or opt.DRAFT_MODEL.name in given:
+    if not target.own_draft or opt.DRAFT_MODEL.name in given or not set(names) & set(KINDS):
         return given
     kind = read_draft_manifest(resolve_model(target.own_draft).path).kind
     return {**given, opt.DRAFT_MODEL.name: target.own_draft} if kind in names else given
