@@ -6,7 +6,8 @@ What is compared with is ``off`` by itself, one request at a time; the drafted a
 whatever the prefix cache holds, as a server would. Nothing is timed, so other work may run.
 
 ``FILE.jsonl`` is added to as answers come: the same command goes on where it was killed, with further artifacts too.
-Exit status 1: an answer differs, a drafter faulted, or a cell had no proposal of its width and so shows nothing.
+Exit status 1: an answer differs, a drafter faulted, or a cell had no proposal of its width by the artifact itself and
+so shows nothing.
 """
 
 from __future__ import annotations
@@ -179,10 +180,17 @@ def write_cell(
         "differences": differences,
         "drafted": sum(one.drafted for one in found),
         "accepted": sum(one.accepted for one in found),
-        "widest": max(drafted for one in found for drafted, _ in one.rounds),
+        "widest": max(widest(one, cell.draft.kind) for one in found),
         "faults": [fault for one in found for fault in one.faults],
         "seconds": round(time.perf_counter() - started, 3),
     }
+
+
+def widest(completion: Completion, kind: str) -> int:
+    """The longest proposal of the artifact itself: of a chain only its own rounds count, not those of ``suffix``."""
+    sources = completion.sources or (kind,) * len(completion.rounds)
+    own = [drafted for (drafted, _), source in zip(completion.rounds, sources, strict=True) if source == kind]
+    return max(own, default=0)
 
 
 def first_difference(expected: dict[str, Any], found: dict[str, Any]) -> dict[str, Any] | None:
