@@ -27,12 +27,10 @@ from verispec.artifacts.draft_manifest import (
     draft_manifest_path,
     read_draft_manifest,
 )
-from verispec.artifacts.store import NamedModel, Store
 from verispec.backends.native import NativeBackend
 from verispec.cli import main
 from verispec.engine.admission import admit, open_admitted
 from verispec.engine.draft_vector import check_vector
-from verispec.engine.loading import load
 from verispec.errors import AdmissionError, ArtifactError, UnsupportedError
 from verispec.serving.settings import ServerSettings
 
@@ -297,41 +295,6 @@ def test_the_command_admits_and_refuses_in_one_line(
     assert "[wrong-kind]" in capsys.readouterr().err
     assert main(["admit", str(target), str(tmp_path / "head"), "--kind", "medusa", *said]) == 2
     assert "kind: expected one of draft-model, eagle3, dflash, dspark" in capsys.readouterr().err
-
-
-SAID = ["--source", SOURCE.url, "--revision", "r1", "--license", "MIT"]
-
-
-def test_the_manifest_of_a_stored_model_is_in_the_store_and_found_by_every_name(
-    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("VERISPEC_CACHE", str(tmp_path / "cache"))
-    store, source = Store(), tmp_path / "smaller.gguf"
-    source.write_bytes(tiny_llama())
-    digest = store.add(source)
-    store.name(NamedModel("smaller", digest, source.stat().st_size, "this test"))
-    blob = f"sha256:{digest[:12]}"
-    assert main(["admit", str(target), "smaller", "--kind", "draft-model", *SAID, "--json"]) == 0
-    written = Path(json.loads(capsys.readouterr().out)["manifest_path"])
-    assert written == store.folder / "drafts" / f"{digest}.draft.json"
-    assert [one.name for one in store.blobs.iterdir()] == [digest]
-    with load(target, threads=1, options={"spec_mode": "draft-model", "spec_draft_model": blob}) as model:
-        for name in ("smaller", blob):
-            drafting = {"spec_mode": "draft-model", "spec_draft_model": name, "spec_draft_policy": "fixed"}
-            assert model.generate("the thin man", max_tokens=6, spec_draft_p_min=0.0, **drafting).drafted > 0
-    with pytest.raises(AdmissionError, match=r"smaller\.gguf\.draft\.json, found none"):
-        read_draft_manifest(source)
-
-
-def test_a_link_has_its_manifest_beside_itself(target: Path, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "file").write_bytes(tiny_llama())
-    link = tmp_path / "smaller.gguf"
-    link.symlink_to(tmp_path / "elsewhere" / "file")
-    written = admit(target, link, "draft-model", SOURCE).write(link)
-    assert written == tmp_path / "smaller.gguf.draft.json"
-    assert read_draft_manifest(link).kind == "draft-model"
-    assert [one.name for one in (tmp_path / "elsewhere").iterdir()] == ["file"]
 
 
 def test_capabilities_say_which_strategy_an_artifact_is_for(
