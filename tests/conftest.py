@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from rotation import REPEAT
 from verispec.artifacts.pull import catalog_model, pull
 from verispec.artifacts.resolve import resolve_model
 from verispec.artifacts.store import Store
@@ -49,6 +50,13 @@ def smollm2(smollm2_path: Path) -> Iterator[Model]:
 def gemma3(gemma3_path: Path) -> Iterator[Model]:
     with load(gemma3_path, ctx=1024, threads=2) as model:
         yield model
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Says the day whose cases are met. A header of pytest's own would be left out of a quiet run."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:  # workers have none
+        terminal.write_line(f"cases of the day: {REPEAT}")
 
 
 LONGEST_FIRST = (

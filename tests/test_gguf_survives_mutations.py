@@ -5,6 +5,7 @@ No crash, no hang, no large allocation.
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import random
 import resource
@@ -15,7 +16,7 @@ from collections import Counter
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from rotation import TODAY
+from rotation import REPEAT, TODAY
 from tiny_llama import header_parts, tiny_llama
 from verispec.backends.contract import Row
 from verispec.backends.native import NativeBackend, plan_model
@@ -28,6 +29,7 @@ EXTRA_MEMORY = 64 << 20
 CONTEXT = 16
 EVALUATE_EACH = 5
 SECONDS_EACH = 20.0
+SECONDS = 300.0
 HOSTILE = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 33, 2**64 - 1]
 
 
@@ -84,8 +86,11 @@ def attempt(path: Path, evaluate: bool) -> str:
     return "read"
 
 
-def run_all(folder: Path, answers: Connection) -> None:
-    """In a process of its own, with little memory to spare and an alarm on every file."""
+def run_all(folder: Path, answers: Connection, reached: ctypes.c_int) -> None:
+    """In a process of its own, with little memory to spare and an alarm on every file.
+
+    ``reached`` is shared with the parent: which mutation it is at, whatever becomes of this process.
+    """
     original, parts = tiny_llama(), header_parts()
     path = folder / "mutated.gguf"
     path.write_bytes(original)
@@ -95,13 +100,14 @@ def run_all(folder: Path, answers: Connection) -> None:
     rng = random.Random(TODAY)
     outcomes: Counter[str] = Counter()
     for index in range(MUTATIONS):
+        reached.value = index
         path.unlink()  # a new file: writing over the old one would wait for the disk on some file systems
         path.write_bytes(mutate(original, parts, rng))
         signal.setitimer(signal.ITIMER_REAL, SECONDS_EACH)  # a hang ends this process: no answer is sent
         try:
             outcomes[attempt(path, evaluate=index % EVALUATE_EACH == 0)] += 1
         except BaseException:
-            answers.send(f"mutation {index} of seed {TODAY}: {traceback.format_exc()}")
+            answers.send(traceback.format_exc())
             return
     answers.send(outcomes)
 
@@ -109,13 +115,20 @@ def run_all(folder: Path, answers: Connection) -> None:
 def test_only_artifact_errors(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=run_all, args=(tmp_path, sender))
+    reached = context.RawValue(ctypes.c_int, -1)
+    process = context.Process(target=run_all, args=(tmp_path, sender, reached))
     process.start()
     sender.close()
-    answer = receiver.recv() if receiver.poll(300) else "no answer"
+    try:
+        answer = receiver.recv() if receiver.poll(SECONDS) else f"no answer within {SECONDS} s"
+    except EOFError:
+        answer = "the process crashed, or hung and was ended by its alarm"
+    process.join(SECONDS_EACH)
+    process.kill()  # where it has not ended by itself
     process.join()
-    assert process.exitcode == 0, f"the process crashed or hung on a mutation of seed {TODAY}"
-    assert isinstance(answer, Counter), answer
+    where = f"at mutation {reached.value} of seed {TODAY} ({REPEAT}), exit code {process.exitcode}"
+    assert isinstance(answer, Counter), f"{where}: {answer}"
+    assert process.exitcode == 0, where
     assert answer["refused"] + answer["read"] == MUTATIONS
     assert answer["refused"] > MUTATIONS // 2, "most damage must be noticed"
     assert answer["read"] > MUTATIONS // 100, "some damage is harmless, or the test damages too much"

@@ -60,6 +60,7 @@ def compare_with_alone(
                 report.identical += 1
             else:
                 cache = "warm" if warm else "cold"
-                report.first_differences.append(f"request {index}, {cache} prefix cache: {difference}")
+                asked = f"request {index} with {dict(requests[index][1])}"
+                report.first_differences.append(f"{asked}, {cache} prefix cache: {difference}")
             progress(report.cases, 2 * len(requests))
     return report
