@@ -45,13 +45,18 @@ SANITIZED_TESTS = ASAN_OPTIONS=detect_leaks=0 \
   PYTHONPATH=$(SANITIZED)/python:$$($(BIN)/python -c "import site; print(site.getsitepackages()[0])") \
   $(BIN)/python -S -m pytest -p no:cacheprovider
 
-# The kernels and the runtime under AddressSanitizer and UndefinedBehaviorSanitizer, the pool under ThreadSanitizer.
+# The kernels and the runtime under AddressSanitizer and UndefinedBehaviorSanitizer, the pool under ThreadSanitizer. They
+# run in a copy of the package, whose own extension stays away and whose compiled modules may be being written.
 sanitize: build sanitized
+	@rm -rf $(SANITIZED)/python && mkdir -p $(SANITIZED)/python
+	@cd src && find verispec -type f ! -path '*/__pycache__/*' ! -name '_native*.so' -exec \
+	  cp --parents -t ../$(SANITIZED)/python {} +
+	@cp $(SANITIZED)/$(EXTENSION) $(SANITIZED)/python/verispec/$(EXTENSION)
 	build/thread_pool_races
 	$(SANITIZED_TESTS) tests/test_native_[a-o]*.py & first=$$!; \
 	  $(SANITIZED_TESTS) tests/test_native_[p-z]*.py; second=$$?; wait $$first && exit $$second
 
-# What that runs, compiled: minutes, which continuous integration has beside its tests.
+# What that runs, compiled: minutes, which continuous integration has beside its tests. It leaves src/ alone.
 sanitized:
 	@mkdir -p build && flock build/.sanitize-lock $(MAKE) --no-print-directory locked-sanitize
 
@@ -92,8 +97,6 @@ locked-sanitize: $(VENV)/.compiling build/thread_pool_races
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DVERISPEC_SANITIZE=ON \
 	  -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" --log-level=WARNING
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake --build $(SANITIZED) --parallel 2
-	@rm -rf $(SANITIZED)/python && mkdir -p $(SANITIZED)/python && cp -r src/verispec $(SANITIZED)/python/
-	@cp $(SANITIZED)/$(EXTENSION) $(SANITIZED)/python/verispec/$(EXTENSION)
 
 build/thread_pool_races: tests/thread_pool_races.cpp $(wildcard csrc/runtime/thread_pool.*)
 	$(CXX) -std=c++17 -O1 -g -fsanitize=thread tests/thread_pool_races.cpp csrc/runtime/thread_pool.cpp -pthread -o $@
