@@ -92,6 +92,11 @@ def test_ctrl_c_leaves_a_run_to_go_on_with(
             "outputs: read by eagle3 and dflash and dspark, found for draft-model",
         ),
         ("dspark", ["--depth", "4"], "depth: read by draft-model and eagle3, found for dspark; leave it out"),
+        (
+            "eagle3",
+            ["--depth", "9", "--longest-answer", "9"],
+            "depth: expected less than the 9 tokens of the longest answer, found 9",
+        ),
         ("eagle3", ["--tokens", str(10**15)], "tokens: expected at most what fits on the disk"),
         ("eagle3", ["--longest-prompt", "250"], "prompts: expected at most 248 tokens"),
         ("eagle3", ["--prompts", "nowhere.jsonl"], "nowhere.jsonl: No such file or directory"),

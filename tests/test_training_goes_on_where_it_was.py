@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from training_targets import FEW, plan_for, say_nothing, write_target
 from verispec.artifacts.draft_manifest import KINDS
-from verispec.errors import OptionError
-from verispec.training import dflash, loop
+from verispec.artifacts.lock import exclusive
+from verispec.errors import OptionError, TrainingError
+from verispec.training import dflash, loop, pipeline
+from verispec.training.batches import Batch
+from verispec.training.draft_training import Losses
+from verispec.training.eagle3 import Eagle3Training
 from verispec.training.pipeline import train_drafter
 from verispec.training.plan import TrainingPlan
 
@@ -82,6 +88,41 @@ def finished(target: Path, texts: Path, tmp_path_factory: pytest.TempPathFactory
     plan = plan_of("eagle3", target, tmp_path_factory.mktemp("finished"), texts)
     train_drafter(plan, say_nothing)
     return plan
+
+
+def test_two_runs_in_one_folder_take_turns(finished: TrainingPlan) -> None:
+    said = []
+    other = ExitStack()
+    other.enter_context(exclusive(finished.output / pipeline.LOCK))
+
+    def until_it_is_done(stage: str, done: int, total: int, line: str) -> None:
+        said.append(line)
+        other.close()
+
+    train_drafter(finished, until_it_is_done)
+    assert said[0] == pipeline.WAITING
+    assert pipeline.WAITING not in said[1:]
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_and_leaves_its_checkpoint(
+    target: Path, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "SECONDS_BETWEEN_CHECKPOINTS", 0)
+    plan = plan_of("eagle3", target, tmp_path, texts)
+    losses = Eagle3Training.losses
+
+    def spoilt(training: Eagle3Training, batch: Batch, random: np.random.Generator) -> Losses:
+        found = losses(training, batch, random)
+        lost = (tmp_path / "checkpoint.pt").exists()
+        return Losses(found.total * (float("nan") if lost else 1), found.shown)
+
+    monkeypatch.setattr(Eagle3Training, "losses", spoilt)
+    says = r"step 2: expected a finite loss and gradient, found loss nan .* from texts \d+(, \d+)*$"
+    with pytest.raises(TrainingError, match=says):
+        train_drafter(plan, say_nothing)
+    saved = torch.load(tmp_path / "checkpoint.pt")
+    assert saved["step"] == 1
+    assert all(value.isfinite().all() for value in saved["module"].values())
 
 
 def test_a_finished_run_gives_its_artifact_again(finished: TrainingPlan) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +22,14 @@ from verispec.errors import ArtifactError, OptionError, UnsupportedError
 from verispec.text.chat_template import ChatTemplate
 from verispec.text.tokenizer import Tokenizer
 from verispec.training import text_stage
-from verispec.training.plan import draft_taps
+from verispec.training.batches import split
+from verispec.training.numbering import TEMPERATURES, Numbering
+from verispec.training.plan import check_target, draft_taps
 from verispec.training.prompts import InventedPrompts, ListedPrompts, Opening
+from verispec.training.target_facts import read_target
 from verispec.training.text_stage import write_texts
-from verispec.training.text_store import StoredText, TextStore
-from verispec.training.writing import TEMPERATURES, TargetWriter, WrittenText
+from verispec.training.text_store import SETTINGS_LOCK, StoredText, TextStore
+from verispec.training.writing import TargetWriter, WrittenText
 
 TAPS = (*draft_taps(TARGET.layers), -1)
 
@@ -73,6 +78,70 @@ def test_texts_are_the_same_alone_and_in_company(target: Path, words: tuple[Toke
     assert together == alone
     assert [others[0], others[1]] == [alone[2], alone[4]]
     assert len({str(text[1]) for text in alone}) == 6
+
+
+def test_a_pass_holds_no_more_rows_than_the_backend_takes(
+    target: Path, words: tuple[Tokenizer, ChatTemplate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prompts are read in parts, and nothing of a text depends on where they were cut."""
+    whole = [content(text) for text in written(target, words, [0, 1, 2, 3], 4)]
+    load_backend, passes = NativeBackend.load, []
+
+    def narrow(*arguments: object) -> NativeBackend:
+        backend = load_backend(*arguments)  # type: ignore[arg-type]
+        backend._capabilities = replace(backend.capabilities, max_rows=5)
+        evaluate = backend.evaluate
+
+        def counted(rows: list[object], *rest: object) -> object:
+            passes.append(len(rows))
+            return evaluate(rows, *rest)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(backend, "evaluate", counted)
+        return backend
+
+    monkeypatch.setattr(NativeBackend, "load", narrow)
+    assert [content(text) for text in written(target, words, [0, 1, 2, 3], 4)] == whole
+    assert max(passes) == 5
+
+
+def test_what_is_held_out_is_never_learned_from(
+    target: Path, words: tuple[Tokenizer, ChatTemplate], tmp_path: Path
+) -> None:
+    """Of listed prompts, which are used over and over, one is on one side alone, and asked greedily once."""
+    path = tmp_path / "prompts.jsonl"
+    lines = [{"prompt": text} for text in ("a", "the end", "why?", "a", "no")]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    plan = plan_for(target, tmp_path, prompts=path, tokens=500, lengths=replace(FEW, answer=24))
+    store = write_texts(plan, say_nothing)
+    texts, held_out = split(store.first(500), store.numbering)
+    assert len(texts) + len(held_out) >= 20
+    prompts = [{tuple(text.tokens[: text.prompt].tolist()) for text in side} for side in (texts, held_out)]
+    assert [len(side) for side in prompts] == [3, 1]
+    assert not prompts[0] & prompts[1]
+    greedy = [tuple(text.tokens.tolist()) for text in [*texts, *held_out] if text.temperature == 0]
+    assert len(greedy) == len(set(greedy)) == 4
+    reopened = TextStore(plan.texts, json.loads((plan.texts / "settings.json").read_text()))
+    assert reopened.numbering == ListedPrompts(path, words[1], words[0]).numbering == Numbering(4)
+
+
+@pytest.mark.parametrize("listed", [1, 2, 3, 49, 50, 60, 149, 150, 1000])
+def test_listed_prompts_have_every_temperature_in_their_first_turns_and_are_then_sampled(listed: int) -> None:
+    numbering = Numbering(listed)
+    held_out = {numbering.prompt(number) for number in range(listed) if numbering.held_out(number)}
+    assert bool(held_out) == (listed > 1)
+    assert len(held_out) <= max(1, listed // 50)
+    for prompt in range(listed):
+        numbers = range(prompt, 7 * listed, listed)
+        found = [numbering.temperature(number) for number in numbers]
+        assert sorted(found[:3]) == sorted(TEMPERATURES)
+        assert set(found[3:]) == set(TEMPERATURES) - {0.0}
+        assert {numbering.held_out(number) for number in numbers} == {prompt in held_out}
+
+
+def test_invented_prompts_are_numbered_as_their_texts() -> None:
+    numbering = Numbering()
+    assert [numbering.temperature(number) for number in range(7)] == [0.0, 0.8, 1.0, 0.0, 0.8, 1.0, 0.0]
+    assert [number for number in range(200) if numbering.held_out(number)] == [49, 99, 149, 199]
 
 
 def test_answers_are_asked_for_at_every_temperature(
@@ -136,7 +205,13 @@ def test_a_template_without_a_place_for_the_user_invents_nothing(
     words: tuple[Tokenizer, ChatTemplate],
 ) -> None:
     tokenizer, _ = words
-    for template in (None, ChatTemplate("{{ messages[0].content }}", {}), ChatTemplate("always this", {})):
+    headless = ChatTemplate("{{ messages[0].content }}a:", {})  # nothing to begin a text with
+    for template in (
+        None,
+        ChatTemplate("{{ messages[0].content }}", {}),
+        ChatTemplate("always this", {}),
+        headless,
+    ):
         with pytest.raises(UnsupportedError, match=r"--prompts FILE\.jsonl") as refused:
             InventedPrompts(template, tokenizer)
         assert refused.value.code == "no-invented-prompts"
@@ -313,6 +388,70 @@ def test_more_than_fits_on_the_disk_is_refused_before_anything_is_written(
         OptionError, match=r"tokens: expected at most what fits on the disk of .*, found enough for"
     ):
         write_texts(plan_for(target, tmp_path, tokens=10**14), say_nothing)
+
+
+def test_prompts_take_room_on_the_disk_too(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four answers of 40 tokens come with 4 prompts of up to 12, each within the template's own tokens."""
+    columns = len(TAPS) * TARGET.hidden * 2
+    with load(target, threads=1) as model:
+        around = InventedPrompts(model.template, model.tokenizer).longest
+    needed = 4 * (40 + 12 + around) * columns
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=needed - columns))
+    with pytest.raises(OptionError, match="tokens: expected at most what fits"):
+        write_texts(plan_for(target, tmp_path, tokens=160), say_nothing)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=needed))
+    write_texts(plan_for(target, tmp_path, tokens=160), say_nothing)
+
+
+def test_of_two_stores_begun_at_once_one_set_of_settings_is_kept(
+    target: Path, words: tuple[Tokenizer, ChatTemplate], tmp_path: Path
+) -> None:
+    text = written(target, words, [0], 1)[0]
+    settings = {"taps": list(TAPS), "hidden_size": TARGET.hidden}
+
+    def begin(seed: int) -> TextStore | OptionError:
+        try:
+            return TextStore(tmp_path, {**settings, "seed": seed})
+        except OptionError as error:
+            return error
+
+    with ThreadPoolExecutor(6) as pool:
+        with exclusive(tmp_path / SETTINGS_LOCK):
+            begun = [pool.submit(begin, seed) for seed in range(6)]
+            assert not wait(begun, timeout=0.1).done
+        found = [one.result() for one in begun]
+    stores = [one for one in found if isinstance(one, TextStore)]
+    assert len(stores) == 1
+    stores[0].append([text])
+    (tmp_path / "settings.json").write_text(json.dumps({**settings, "seed": 9}))
+    with pytest.raises(OptionError, match="seed: expected"):
+        stores[0].append([text])
+    assert len(stores[0].shards()) == 1
+
+
+def test_a_new_shard_lies_behind_the_last_and_over_none(
+    target: Path, words: tuple[Tokenizer, ChatTemplate], tmp_path: Path
+) -> None:
+    texts = written(target, words, [0, 1, 2], 3)
+    store = TextStore(tmp_path, {"taps": list(TAPS), "hidden_size": TARGET.hidden})
+    for text in texts[:2]:
+        store.append([text])
+    for suffix in ("npz", "hidden"):
+        (tmp_path / f"texts-00000.{suffix}").unlink()
+    store.append(texts[2:])
+    assert [shard.name for shard in store.shards()] == ["texts-00001.npz", "texts-00002.npz"]
+    assert [content(text) for text in store.read()] == [content(text) for text in texts[1:]]
+
+
+def test_a_target_with_capped_logits_is_refused_by_name(target: Path) -> None:
+    model = read_target(target).model
+    check_target(model)
+    with pytest.raises(UnsupportedError, match="found a cap of 30") as refused:
+        check_target(replace(model, final_softcap=30.0))
+    assert refused.value.code == "softcapped-target"
 
 
 def test_a_shard_is_whole_or_not_there(

@@ -63,6 +63,10 @@ class BackendError(VerispecError):
     """A backend that failed while evaluating rows."""
 
 
+class TrainingError(VerispecError):
+    """A training that cannot go on."""
+
+
 class DrafterFaultError(VerispecError):
     """A drafter that raised, was late or returned invalid tokens, under ``strict_drafter``."""
 

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from verispec.training.numbering import Numbering
 from verispec.training.text_store import StoredText
 
-HELD_OUT = 50
-"""One text in so many is never trained on."""
 SHORTEST = 24
 """Tokens of a text that is worth a place in a batch."""
 POOL = 512
@@ -35,11 +34,11 @@ class Batch:
     choices: Tensor
 
 
-def split(texts: Sequence[StoredText]) -> tuple[list[StoredText], list[StoredText]]:
+def split(texts: Sequence[StoredText], numbering: Numbering) -> tuple[list[StoredText], list[StoredText]]:
     """Texts to train on, and those held out."""
     worth = [text for text in texts if len(text.tokens) >= SHORTEST]
-    held_out = [text for text in worth if text.number % HELD_OUT == HELD_OUT - 1]
-    return [text for text in worth if text.number % HELD_OUT != HELD_OUT - 1], held_out
+    held_out = [text for text in worth if numbering.held_out(text.number)]
+    return [text for text in worth if not numbering.held_out(text.number)], held_out
 
 
 def plan_batches(lengths: Sequence[int], tokens: int, seed: int, epoch: int) -> list[list[int]]:

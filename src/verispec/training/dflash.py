@@ -135,7 +135,12 @@ class DFlashTraining(DraftTraining):
 
     @torch.no_grad()
     def accepted(self, batch: Batch) -> npt.NDArray[np.bool_]:
-        begun = torch.nonzero(batch.answers[0]).flatten()  # a held-out batch is one text
+        answer = torch.nonzero(batch.answers[0]).flatten()  # a held-out batch is one text
+        begun = answer[
+            : max(0, len(answer) - self.width + 1)
+        ]  # with a whole block left, as other kinds count
+        if not len(begun):
+            return np.zeros((0, self.width), np.bool_)
         blocks = self._blocks(batch, begun[None])
         with torch.autocast("cpu", torch.bfloat16):
             proposed = self.draft_ids[self._logits(blocks).argmax(-1)]

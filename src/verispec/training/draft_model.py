@@ -29,7 +29,7 @@ WIDEST = 192
 WIDER = 4
 """Columns of the feed-forward for each column."""
 ROPE_BASE = 10000.0
-EPSILON = 1e-5
+NORM_EPSILON = 1e-5
 
 
 class LlamaLayer(nn.Module):
@@ -38,11 +38,11 @@ class LlamaLayer(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         heads = width // HEAD_DIM
-        self.input_layernorm = Norm(width, EPSILON)
+        self.input_layernorm = Norm(width, NORM_EPSILON)
         self.self_attn = Projections(
-            width, width, AttentionShape(heads, heads, HEAD_DIM, ROPE_BASE), EPSILON, normed=False
+            width, width, AttentionShape(heads, heads, HEAD_DIM, ROPE_BASE), NORM_EPSILON, normed=False
         )
-        self.post_attention_layernorm = Norm(width, EPSILON)
+        self.post_attention_layernorm = Norm(width, NORM_EPSILON)
         self.mlp = FeedForward(width, WIDER * width)
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ class Llama(nn.Module):
         width = draft_width(target.model.hidden_size)
         self.embed_tokens = nn.Embedding(len(target.embedding), width)
         self.layers = nn.ModuleList([LlamaLayer(width) for _ in range(LAYERS)])
-        self.norm = Norm(width, EPSILON)
+        self.norm = Norm(width, NORM_EPSILON)
         for parameter in self.layers.parameters():
             if parameter.dim() == 2:
                 nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
@@ -138,7 +138,7 @@ class DraftModelTraining(DraftTraining):
             "num_key_value_heads": width // HEAD_DIM,
             "head_dim": HEAD_DIM,
             "max_position_embeddings": self._target.model.trained_context,
-            "rms_norm_eps": EPSILON,
+            "rms_norm_eps": NORM_EPSILON,
             "rope_theta": ROPE_BASE,
             "vocab_size": vocabulary,
             "hidden_act": "silu",

@@ -1,9 +1,13 @@
 """DSpark in torch: DFlash's backbone with a Markov head and a confidence head, and the loss of all three.
 
 The graph is that of ``models/dspark.py``. The loss is the published one (DeepSpec): a tenth of the cross entropy with
-the text's tokens, nine tenths of the distance between the draft's and the target's distributions, and the confidence's
-binary cross entropy with the chance that a token drawn from one is kept as one of the other; a row's weight falls with
-its distance from the anchor.
+the text's tokens, nine tenths of the distance between the draft's distribution q and the target's p, and the
+confidence's binary cross entropy with the chance that a token drawn from q is kept as one of p; a row's weight falls
+with its distance from the anchor.
+
+p is the target's own, over all of its tokens: what it gives those that the head does not score is missing from every
+draft. The distance is the sum of |q - p| over all tokens, that mass included, and the chance of being kept the sum
+of min(q, p), which is 1 less half the distance.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from verispec.training.dflash import BLOCK, EPSILON, BlockHead, Blocks, DFlashTraining, cross_entropy
+from verispec.training.distillation import ROWS
 from verispec.training.draft_training import Losses
 from verispec.training.target_facts import TargetFacts
 
@@ -59,6 +64,7 @@ class DSparkTraining(DFlashTraining):
     _head: DSparkHead
 
     def _make_head(self) -> DSparkHead:
+        self._teacher_head = self._target.head.to(torch.bfloat16)
         return DSparkHead(self._target, len(self._taps), self.draft_ids)
 
     def _logits(self, blocks: Blocks) -> Tensor:
@@ -67,14 +73,15 @@ class DSparkTraining(DFlashTraining):
         return super()._logits(blocks) + added
 
     def _compared(self, blocks: Blocks, logits: Tensor, weights: Tensor) -> Losses:
-        with torch.no_grad():
-            rows = blocks.teacher.to(torch.bfloat16) @ self._target.head[self.draft_ids].to(torch.bfloat16).T
-            expected = rows.float().softmax(-1)
-        apart = (logits.softmax(-1) - expected).abs().sum(-1)
+        expected = target_shares(blocks.teacher, self._teacher_head, self.draft_ids)
+        drafted = logits.softmax(-1)
+        apart = (drafted - expected).abs().sum(-1) + (1 - expected.sum(-1)).clamp(min=0)
         whole = weights.sum() + EPSILON
         distance = (apart * weights).sum() / whole
         entropy = cross_entropy(logits, self._places[blocks.tokens], weights)
-        kept = (1 - apart.detach() / 2).clamp(0, 1)
+        kept = (
+            torch.minimum(drafted.detach(), expected).sum(-1).clamp(max=1)
+        )  # but for rounding it is at most 1
         judged = functional.binary_cross_entropy_with_logits(self._confidence(blocks), kept, reduction="none")
         confidence = (judged * weights).sum() / whole
         total = CROSS_ENTROPY * entropy + DISTANCE * distance + CONFIDENCE * confidence
@@ -97,3 +104,17 @@ class DSparkTraining(DFlashTraining):
             "confidence_head_with_markov": True,
             "block_size": BLOCK,
         }
+
+
+@torch.no_grad()
+def target_shares(teacher: Tensor, head: Tensor, draft_ids: Tensor) -> Tensor:
+    """What the target gives each of ``draft_ids`` [outputs] of all its tokens [..., outputs], float32: ``teacher``
+    [..., width] are its final hidden states, ``head`` [vocabulary, width] bfloat16 its output matrix. Few rows have
+    logits for all tokens at once."""
+    rows = teacher.reshape(-1, teacher.shape[-1]).to(torch.bfloat16)
+    shares = torch.empty(len(rows), len(draft_ids))
+    for begin in range(0, len(rows), ROWS):
+        part = slice(begin, begin + ROWS)
+        logits = (rows[part] @ head.T).float()
+        shares[part] = (logits[:, draft_ids] - logits.logsumexp(-1, keepdim=True)).exp_()
+    return shares.reshape(*teacher.shape[:-1], len(draft_ids))

@@ -28,6 +28,8 @@ class HeldOut:
     @staticmethod
     def describe(found: Mapping[str, Any]) -> str:
         """One line."""
+        if not found["drafts"]:
+            return "no held-out answer is long enough"
         shares = " ".join(f"{100 * share:.0f}" for share in found["by_position"])
         return f"accepted {shares}%, {found['tokens_per_pass']:.2f} tokens a pass"
 
@@ -38,5 +40,7 @@ def check_held_out(training: DraftTraining, texts: Sequence[StoredText]) -> Held
     if not greedy:
         return HeldOut(0, [], 1.0)
     accepted = np.concatenate([training.accepted(load_batch([text])) for text in greedy])
+    if not len(accepted):
+        return HeldOut(0, [], 1.0)
     shares = [round(float(share), 4) for share in accepted.mean(0)]
     return HeldOut(len(accepted), shares, round(1 + sum(shares), 3))

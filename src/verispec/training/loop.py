@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from verispec.artifacts.files import atomic_path, write_atomically
-from verispec.errors import OptionError
+from verispec.errors import OptionError, TrainingError
 from verispec.training.batches import load_batch, plan_batches
 from verispec.training.draft_training import DraftTraining
 from verispec.training.held_out import HeldOut, check_held_out
@@ -132,7 +132,7 @@ def _step_of(line: str) -> float:
 
 
 def _step(run: TrainingRun, texts: Sequence[StoredText], steps: int) -> dict[str, float]:
-    """One step of the optimisers; the losses before it."""
+    """One step of the optimisers; the losses before it. Raises TrainingError when one of these is not finite."""
     share = run.settings.share(run.step, steps)
     for optimiser in run.optimisers:
         for group in optimiser.param_groups:
@@ -141,7 +141,12 @@ def _step(run: TrainingRun, texts: Sequence[StoredText], steps: int) -> dict[str
     losses = run.training.losses(load_batch(texts), random)
     torch.autograd.backward(losses.total)
     module = run.training.module
-    nn.utils.clip_grad_norm_(module.parameters(), run.settings.clip)
+    norm = nn.utils.clip_grad_norm_(module.parameters(), run.settings.clip)
+    if not (losses.total.isfinite() and norm.isfinite()):
+        raise TrainingError(
+            f"step {run.step + 1}: expected a finite loss and gradient, found loss {losses.total.item()} and gradient "
+            f"norm {norm.item()} from texts {', '.join(str(text.number) for text in texts)}"
+        )
     for optimiser in run.optimisers:
         optimiser.step()
     module.zero_grad()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from verispec.artifacts.draft_manifest import Source
 from verispec.artifacts.json_file import read_json_object
+from verispec.artifacts.lock import exclusive
 from verispec.artifacts.resolve import resolve_model
 from verispec.errors import OptionError
 from verispec.training.batches import split
@@ -23,18 +25,28 @@ from verispec.training.text_stage import write_texts
 from verispec.training.text_store import SETTINGS, StoredText, TextStore
 from verispec.training.vocabulary import DraftVocabulary, draft_vocabulary
 
+LOCK = ".training.lock"
+WAITING = "another run has this folder; waiting for it"
+
 
 def train_drafter(plan: TrainingPlan, progress: Progress) -> TrainedArtifact:
-    """Takes what is left of ``plan`` and gives the admitted artifact.
+    """Takes what is left of ``plan`` and gives the admitted artifact. Where another process is at work in the run's
+    folder, it is waited for.
 
-    Raises OptionError for a folder that holds another plan's work, and what loading the target raises.
+    Raises OptionError for a folder that holds another plan's work, TrainingError for a loss that is not finite, and
+    what loading the target raises.
     """
     path = resolve_model(plan.target).path
     plan.output.mkdir(parents=True, exist_ok=True)  # before anything is paid for
+    with exclusive(plan.output / LOCK, lambda: progress("waiting", 0, 1, WAITING)):
+        return _train(plan, path, progress)
+
+
+def _train(plan: TrainingPlan, path: Path, progress: Progress) -> TrainedArtifact:
     if plan.threads is not None:
         torch.set_num_threads(plan.threads)
     store = write_texts(plan, progress)
-    texts, held_out = split(store.first(plan.tokens))
+    texts, held_out = split(store.first(plan.tokens), store.numbering)
     if not texts:
         raise OptionError(f"tokens: expected enough for a text to train on, found {plan.tokens}")
     target = read_target(path)

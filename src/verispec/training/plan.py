@@ -9,6 +9,7 @@ from pathlib import Path
 from verispec.artifacts.draft_manifest import KINDS
 from verispec.artifacts.tensor_types import TensorType
 from verispec.errors import OptionError, UnsupportedError
+from verispec.models.hyperparameters import Hyperparameters
 from verispec.training.settings import TrainingSettings
 from verispec.training.writing import Lengths
 
@@ -43,6 +44,11 @@ class TrainingPlan:
         for name in ("tokens", "vocabulary"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name}: expected at least 1, found {getattr(self, name)}")
+        if self.kind in READ_BY["depth"] and self.settings.depth >= self.lengths.answer:
+            raise OptionError(
+                f"depth: expected less than the {self.lengths.answer} tokens of the longest answer, found "
+                f"{self.settings.depth}"
+            )
         for name, folder in (("output", self.output), ("texts", self.texts)):
             if folder.exists() and not folder.is_dir():
                 raise OptionError(
@@ -62,6 +68,17 @@ def check_read(kind: str, given: Mapping[str, int | None]) -> None:
             raise OptionError(
                 f"{name}: read by {' and '.join(READ_BY[name])}, found for {kind}; leave it out"
             )
+
+
+def check_target(model: Hyperparameters) -> None:
+    """Raises UnsupportedError for a target whose distribution is not the softmax of its output matrix's products."""
+    if model.final_softcap:
+        raise UnsupportedError(
+            "softcapped-target",
+            f"logits of the target: expected none that are capped, for a drafter is taught by the softmax of what the "
+            f"output matrix gives, found a cap of {model.final_softcap:g}",
+            "Train a drafter for a target without final_logit_softcapping",
+        )
 
 
 def draft_taps(layers: int) -> tuple[int, ...]:

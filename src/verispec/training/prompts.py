@@ -12,6 +12,7 @@ from typing import Protocol
 from verispec.errors import ArtifactError, OptionError, UnsupportedError
 from verispec.text.chat_template import ChatTemplate
 from verispec.text.tokenizer import Tokenizer
+from verispec.training.numbering import Numbering
 
 KEY = "prompt"
 DAY = datetime(2026, 1, 1)
@@ -36,11 +37,18 @@ class Opening:
 class Prompts(Protocol):
     """Openings by number; the same number always gives the same one."""
 
+    numbering: Numbering
+
     def opening(self, number: int) -> Opening: ...
 
     @property
     def longest(self) -> int:
         """Most tokens that an opening and its closing bring."""
+        ...
+
+    @property
+    def mean(self) -> float:
+        """The tokens that they bring on average."""
         ...
 
     @property
@@ -52,48 +60,59 @@ class Prompts(Protocol):
 class InventedPrompts:
     """Every opening is what the chat template writes before a user's turn."""
 
+    numbering = Numbering()
     statement = "prompts invented by the target behind its own chat template, at temperature 0.8"
 
     def __init__(self, template: ChatTemplate | None, tokenizer: Tokenizer) -> None:
         """Raises UnsupportedError for a model without a template in which a user's words can be found."""
         stand_in = [{"role": "user", "content": STAND_IN}]
         parts = [] if template is None else template.render(stand_in, now=DAY).split(STAND_IN)
-        if len(parts) != 2 or not parts[1]:
+        around = [tuple(tokenizer.encode(part, parse_special=True, add_bos=False)) for part in parts]
+        if len(around) != 2 or not all(around):
             raise UnsupportedError(
                 "no-invented-prompts",
-                "the target's chat template: expected one that writes a user's words once, with something behind them",
+                "the target's chat template: expected one that writes a user's words once, with something before and "
+                "behind them",
                 "Give prompts of your own with --prompts FILE.jsonl",
             )
-        before, behind = (tuple(tokenizer.encode(part, parse_special=True, add_bos=False)) for part in parts)
+        before, behind = around
         self._opening = Opening(before, behind)
         self.longest = len(before) + len(behind)
+        self.mean = float(self.longest)
 
     def opening(self, number: int) -> Opening:
         return self._opening
 
 
 class ListedPrompts:
-    """The prompts of a JSONL file, over and over: each line an object with ``prompt``, a text or chat messages."""
+    """The prompts of a JSONL file, over and over: each line an object with ``prompt``, a text or chat messages. What a
+    file says twice is one prompt."""
 
     def __init__(self, path: Path, template: ChatTemplate | None, tokenizer: Tokenizer) -> None:
         """Raises ArtifactError, with the line, for a file that is malformed."""
         content = path.read_bytes()
         self._path = path
         self._sha256 = hashlib.sha256(content).hexdigest()
-        self._openings = [
+        openings = [
             Opening(tuple(_encode(path, f"line {number}", line, template, tokenizer)))
             for number, line in enumerate(content.split(b"\n"), 1)
             if line.strip()
         ]
-        if not self._openings:
+        if not openings:
             raise ArtifactError(path, "lines", "at least one prompt", "none")
+        self._openings = list(dict.fromkeys(openings))
+        self.numbering = Numbering(len(self._openings))
 
     def opening(self, number: int) -> Opening:
-        return self._openings[number % len(self._openings)]
+        return self._openings[self.numbering.prompt(number)]
 
     @property
     def longest(self) -> int:
         return max(len(opening.tokens) for opening in self._openings)
+
+    @property
+    def mean(self) -> float:
+        return sum(len(opening.tokens) for opening in self._openings) / len(self._openings)
 
     @property
     def statement(self) -> str:

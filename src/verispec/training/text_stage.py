@@ -15,10 +15,11 @@ from verispec.backends.native_plan import plan_model
 from verispec.errors import OptionError
 from verispec.text.chat_template import ChatTemplate
 from verispec.text.tokenizer import Tokenizer
-from verispec.training.plan import Progress, TrainingPlan, draft_taps
+from verispec.training.numbering import TEMPERATURES
+from verispec.training.plan import Progress, TrainingPlan, check_target, draft_taps
 from verispec.training.prompts import InventedPrompts, ListedPrompts, Prompts
-from verispec.training.text_store import TextStore
-from verispec.training.writing import INVENTING, TEMPERATURES, TargetWriter
+from verispec.training.text_store import LISTED, TextStore
+from verispec.training.writing import INVENTING, TargetWriter
 
 SEQUENCES = 32
 """Texts written at once."""
@@ -41,8 +42,9 @@ def write_texts(plan: TrainingPlan, progress: Progress) -> TextStore:
     with checked.file:
         tokenizer = Tokenizer.from_gguf(checked.file.metadata, str(path))
         prompts = _prompts(plan, tokenizer, ChatTemplate.from_gguf(checked.file.metadata, str(path)))
+        check_target(checked.model)
         taps = (*draft_taps(checked.model.layers), -1)
-        settings = _settings(plan, checked.file.sha256(), checked.model.hidden_size, taps, prompts.statement)
+        settings = _settings(plan, checked.file.sha256(), checked.model.hidden_size, taps, prompts)
         context = _context(plan, prompts, checked.model.trained_context)
     store = TextStore(plan.texts, settings)
     if _Written(store, plan.tokens).enough:
@@ -50,7 +52,8 @@ def write_texts(plan: TrainingPlan, progress: Progress) -> TextStore:
         return store
     with exclusive(store.folder / LOCK, lambda: progress(STAGE, 0, plan.tokens, WAITING)):
         written = _Written(store, plan.tokens)  # with what the other one wrote
-        _check_room(store.folder, (plan.tokens - written.tokens) * store.bytes_a_token)
+        wanted = (plan.tokens - written.tokens) * _tokens_an_answer_token(plan, prompts)
+        _check_room(store.folder, int(wanted * store.bytes_a_token))
         progress(STAGE, min(written.tokens, plan.tokens), plan.tokens, "")
         backend = NativeBackend.load(path, context, plan.threads, SEQUENCES)
         try:
@@ -74,13 +77,23 @@ def _write(
 
 def _context(plan: TrainingPlan, prompts: Prompts, trained: int) -> int:
     """Positions of a sequence that holds the longest text, or as many as the target was trained on."""
-    invented = plan.lengths.prompt if plan.prompts is None else 0
+    invented = _invented(plan)
     if prompts.longest + invented + LEAST_ANSWER > trained:
         raise OptionError(
             f"prompts: expected at most {trained - LEAST_ANSWER} tokens, so that an answer has room in the "
             f"{trained} positions that the target was trained on, found up to {prompts.longest + invented}"
         )
     return min(trained, prompts.longest + invented + plan.lengths.answer)
+
+
+def _invented(plan: TrainingPlan) -> int:
+    """Most tokens of a prompt that the target writes itself."""
+    return plan.lengths.prompt if plan.prompts is None else 0
+
+
+def _tokens_an_answer_token(plan: TrainingPlan, prompts: Prompts) -> float:
+    """Tokens of texts for each of an answer, where answers are as long as they may be."""
+    return 1 + (prompts.mean + _invented(plan)) / plan.lengths.answer
 
 
 def _check_room(folder: Path, wanted: int) -> None:
@@ -130,13 +143,15 @@ def _prompts(plan: TrainingPlan, tokenizer: Tokenizer, template: ChatTemplate | 
 
 
 def _settings(
-    plan: TrainingPlan, sha256: str, hidden_size: int, taps: tuple[int, ...], prompts: str
+    plan: TrainingPlan, sha256: str, hidden_size: int, taps: tuple[int, ...], prompts: Prompts
 ) -> dict[str, Any]:
     """What the texts are a function of."""
+    listed = prompts.numbering.listed
     return {
         "target_sha256": sha256,
         "seed": plan.settings.seed,
-        "prompts": prompts,
+        "prompts": prompts.statement,
+        **({} if listed is None else {LISTED: listed}),
         "invented_at": INVENTING,
         "answered_at": list(TEMPERATURES),
         "longest_prompt": plan.lengths.prompt,

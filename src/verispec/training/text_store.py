@@ -14,12 +14,18 @@ import numpy.typing as npt
 
 from verispec.artifacts.files import atomic_path, write_atomically
 from verispec.artifacts.json_file import read_json_object
+from verispec.artifacts.lock import exclusive
 from verispec.errors import OptionError
+from verispec.training.numbering import Numbering
 from verispec.training.writing import WrittenText
 
+SHARD = "texts-"
 SHARD_TOKENS = 1 << 16
 """Tokens gathered before a shard is written."""
 SETTINGS = "settings.json"
+SETTINGS_LOCK = ".settings.lock"
+LISTED = "prompts_listed"
+"""The setting that says how many prompts there are; not there where the target invents them."""
 ARRAYS = ("numbers", "lengths", "prompts", "temperatures", "tokens", "choices")
 
 
@@ -47,14 +53,17 @@ class TextStore:
         """Opens ``folder``, made if it is not there. Raises OptionError when it holds texts of other settings."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
+        self._settings = settings
         path = folder / SETTINGS
-        if path.exists():
-            _check_same(path, read_json_object(path), settings)
-        else:
-            write_atomically(path, (json.dumps(settings, indent=2) + "\n").encode())
+        with exclusive(folder / SETTINGS_LOCK):  # of two that begin at once, one is there first
+            if path.exists():
+                self._check_settings()
+            else:
+                write_atomically(path, (json.dumps(settings, indent=2) + "\n").encode())
         self._waiting: list[WrittenText] = []
         self.digest = hashlib.sha256(path.read_bytes()).hexdigest()
         """Of what the texts are a function of."""
+        self.numbering = Numbering(settings.get(LISTED))
         self._columns = (len(settings["taps"]), int(settings["hidden_size"]))
 
     @property
@@ -65,7 +74,7 @@ class TextStore:
 
     def shards(self) -> list[Path]:
         """The complete ones, in the order in which they were written."""
-        return sorted(self.folder.glob("texts-*.npz"))
+        return sorted(self.folder.glob(f"{SHARD}*.npz"), key=lambda shard: (len(shard.name), shard.name))
 
     def answer_tokens(self) -> dict[int, int]:
         """The tokens of each text's answer, by the text's number."""
@@ -76,8 +85,10 @@ class TextStore:
         }
 
     def append(self, texts: Sequence[WrittenText]) -> None:
-        """One shard more."""
-        name = f"texts-{len(self.shards()):05d}"
+        """One shard more, behind the last. Raises OptionError where the folder's settings have become others."""
+        self._check_settings()
+        numbers = [int(shard.stem.removeprefix(SHARD)) for shard in self.shards()]
+        name = f"{SHARD}{max(numbers, default=-1) + 1:05d}"
         hidden = np.concatenate([text.hidden for text in texts])
         with atomic_path(self.folder / f"{name}.hidden") as partial, open(partial, "wb") as file:
             hidden.tofile(file)
@@ -119,6 +130,10 @@ class TextStore:
             chosen.append(text)
             answer_tokens -= text.answer
         return chosen
+
+    def _check_settings(self) -> None:
+        path = self.folder / SETTINGS
+        _check_same(path, read_json_object(path), self._settings)
 
     def _read_shard(self, shard: Path) -> Iterator[StoredText]:
         arrays = np.load(shard)

@@ -20,8 +20,6 @@ from verispec.training.prompts import Opening, Prompts
 
 Hidden = npt.NDArray[np.float16]
 LARGEST_HALF = np.float32(65504)
-TEMPERATURES = (0.0, 0.8, 1.0)
-"""Of the answers, in turn: what is drafted for later is asked for at any of them."""
 INVENTING = 0.8
 """Temperature of invented prompts: no two are alike, and most make sense."""
 
@@ -92,21 +90,37 @@ class TargetWriter:
         opening = self._prompts.opening(number)
         room = self._backend.capabilities.context
         return _Text(
-            number, self._backend.open_sequence(), opening, self._ends, self._lengths, room, self._seed
+            number,
+            self._backend.open_sequence(),
+            opening,
+            self._prompts.numbering.temperature(number),
+            self._ends,
+            self._lengths,
+            room,
+            self._seed,
         )
 
     def _advance(self, active: Sequence[_Text]) -> None:
-        """One pass for all."""
+        """One pass, for as many as it has rows for: a long prompt takes several, and is read before others go on."""
         rows: list[Row] = []
         begins = [0]
+        outputs: list[int] = []
         for text in active:
-            rows += chain(text.sequence, text.evaluated, text.pending, len(rows))
+            pending = text.pending[: self._backend.capabilities.max_rows - len(rows)]
+            rows += chain(text.sequence, text.evaluated, pending, len(rows))
             begins.append(len(rows))
-        found = self._backend.evaluate(rows, [begin - 1 for begin in begins[1:]], True, self._taps)
+            if pending and len(pending) == len(text.pending):
+                outputs.append(len(rows) - 1)
+        found = self._backend.evaluate(rows, outputs, True, self._taps)
         hidden = np.stack([found.hidden[tap] for tap in self._taps], axis=1)
-        for output, (text, (begin, end)) in enumerate(zip(active, pairwise(begins), strict=True)):
-            self._backend.commit(text.sequence, text.evaluated + end - begin)
-            text.take(half(hidden[begin:end]), found, output)
+        for text, (begin, end) in zip(active, pairwise(begins), strict=True):
+            if begin == end:
+                continue
+            text.evaluated += end - begin
+            text.hidden.append(half(hidden[begin:end]))
+            self._backend.commit(text.sequence, text.evaluated)
+            if not text.pending:
+                text.take(found, outputs.index(end - 1))
 
 
 def half(hidden: npt.NDArray[np.float32]) -> Hidden:
@@ -121,6 +135,7 @@ class _Text:
     number: int
     sequence: int
     opening: Opening
+    temperature: float
     ends: frozenset[int]
     lengths: Lengths
     room: int
@@ -137,7 +152,6 @@ class _Text:
         self.tokens = list(self.opening.tokens)
         if not self.opening.closing:
             self.prompt = len(self.tokens)
-        self.temperature = TEMPERATURES[self.number % len(TEMPERATURES)]
         self._inventing = sampler(INVENTING, self.seed, self.number)
         self._answering = sampler(self.temperature, self.seed, self.number)
 
@@ -145,10 +159,8 @@ class _Text:
     def pending(self) -> list[int]:
         return self.tokens[self.evaluated :]
 
-    def take(self, hidden: Hidden, found: Evaluation, output: int) -> None:
-        """Takes in what a pass over ``pending`` gave, and what comes next."""
-        self.hidden.append(hidden)
-        self.evaluated = len(self.tokens)
+    def take(self, found: Evaluation, output: int) -> None:
+        """Takes in what comes next, once nothing is ``pending``."""
         if self.prompt:
             self._answer(found, output)
         else:
