@@ -17,6 +17,7 @@ from training_targets import EOS, FEW, TARGET, plan_for, say_nothing, write_targ
 from verispec.artifacts.lock import exclusive
 from verispec.backends.contract import chain
 from verispec.backends.native import NativeBackend
+from verispec.backends.native_plan import ModelPlan, plan_model
 from verispec.engine.loading import load
 from verispec.errors import ArtifactError, OptionError, UnsupportedError
 from verispec.text.chat_template import ChatTemplate
@@ -24,9 +25,8 @@ from verispec.text.tokenizer import Tokenizer
 from verispec.training import text_stage
 from verispec.training.batches import split
 from verispec.training.numbering import TEMPERATURES, Numbering
-from verispec.training.plan import check_target, draft_taps
+from verispec.training.plan import draft_taps
 from verispec.training.prompts import InventedPrompts, ListedPrompts, Opening
-from verispec.training.target_facts import read_target
 from verispec.training.text_stage import write_texts
 from verispec.training.text_store import SETTINGS_LOCK, StoredText, TextStore
 from verispec.training.writing import TargetWriter, WrittenText
@@ -446,12 +446,18 @@ def test_a_new_shard_lies_behind_the_last_and_over_none(
     assert [content(text) for text in store.read()] == [content(text) for text in texts[1:]]
 
 
-def test_a_target_with_capped_logits_is_refused_by_name(target: Path) -> None:
-    model = read_target(target).model
-    check_target(model)
+def test_a_target_with_capped_logits_is_refused_before_anything_is_written(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def capped(path: Path) -> ModelPlan:
+        plan = plan_model(path)
+        return replace(plan, model=replace(plan.model, final_softcap=30.0))
+
+    monkeypatch.setattr(text_stage, "plan_model", capped)
     with pytest.raises(UnsupportedError, match="found a cap of 30") as refused:
-        check_target(replace(model, final_softcap=30.0))
+        write_texts(plan_for(target, tmp_path / "run"), say_nothing)
     assert refused.value.code == "softcapped-target"
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_shard_is_whole_or_not_there(
