@@ -11,13 +11,19 @@ import numpy as np
 
 from tiny_llama import MERGES, VOCABULARY, tokens
 from tiny_models import TinyModel, metadata, shapes
-from verispec.training.plan import TrainingPlan
+from verispec.backends.native import NativeBackend
+from verispec.text.chat_template import ChatTemplate
+from verispec.text.tokenizer import Tokenizer
+from verispec.training.plan import TrainingPlan, draft_taps
+from verispec.training.prompts import InventedPrompts
 from verispec.training.settings import TrainingSettings
-from verispec.training.writing import Lengths
+from verispec.training.text_store import StoredText
+from verispec.training.writing import Lengths, TargetWriter, WrittenText
 
 TARGET = TinyModel(
     "llama", head="F32", layers=4, hidden=64, heads=4, kv_heads=2, head_dim=16, wide=96, context=256
 )
+TAPS = (*draft_taps(TARGET.layers), -1)
 EOS = VOCABULARY - 2
 TEMPLATE = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}<eos>{% endfor %}a:"
 SETTINGS = TrainingSettings(
@@ -70,3 +76,29 @@ def plan_for(target: Path, output: Path, kind: str = "eagle3", **changes: Any) -
 
 def say_nothing(stage: str, done: int, total: int, line: str) -> None:
     """Progress that nobody watches."""
+
+
+def content(text: WrittenText | StoredText) -> tuple[object, ...]:
+    """All of a text, to be compared."""
+    return (
+        text.number,
+        text.tokens.tolist(),
+        text.prompt,
+        text.temperature,
+        text.choices.tolist(),
+        text.hidden.tobytes(),
+    )
+
+
+def written_texts(
+    target: Path, words: tuple[Tokenizer, ChatTemplate], numbers: list[int], beside: int
+) -> list[WrittenText]:
+    """The texts of ``numbers``, ``beside`` at once, in the order of their numbers."""
+    backend = NativeBackend.load(target, 128, 1, beside)
+    tokenizer, template = words
+    try:
+        prompts = InventedPrompts(template, tokenizer)
+        writer = TargetWriter(backend, prompts, tokenizer.eos_ids, TAPS, FEW, seed=1)
+        return sorted(writer.write(iter(numbers)), key=lambda text: text.number)
+    finally:
+        backend.close()
