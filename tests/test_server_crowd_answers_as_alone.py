@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rotation import TODAY
+from rotation import REPEAT, TODAY
 from server_crowd import Answer, Asked, ask_all, mixed_requests
 from verispec.engine.loading import load
 from whole_server import WholeServer, whole_server
@@ -61,11 +61,11 @@ def test_64_mixed_requests_answer_as_each_does_alone(
     cold, warm = (
         ask_all(server.url, [requests[place] for place in order], concurrency, **given) for _ in range(2)
     )
-    for found in (cold, warm):
+    for cache, found in (("cold", cold), ("warm", warm)):
         for place, answer in zip(order, found, strict=True):
-            assert answer == alone[place], requests[place]
+            assert answer == alone[place], f"{requests[place]} with {given}, {cache} prefix cache ({REPEAT})"
     assert sum(answer.cached for answer in warm) > sum(answer.cached for answer in cold)
-    assert (sum(answer.accepted for answer in cold) > 10) == speculates
+    assert (sum(answer.accepted for answer in cold) > 20 * len(order) / len(requests)) == speculates
     if concurrency == 16:
         passes, rode = (after - was for after, was in zip(shared_passes(server), before, strict=True))
         assert rode > 2 * passes

@@ -14,11 +14,13 @@ import psutil
 import pytest
 
 from local_servers import exchange, post, read_all, status, wait_until
-from rotation import TODAY
+from rotation import REPEAT, TODAY
 from verispec.engine.model import Model
 from whole_server import WholeServer, whole_server
 
 TICK = 0.5
+GROWTH_A_SECOND = (64 << 20) / 15
+"""Bytes that a second of abuse may add for good: a bound by time, so that a shorter test sees the same leak."""
 JSON = "Content-Type: application/json\r\n"
 
 
@@ -183,13 +185,14 @@ def test_under_mixed_abuse_every_answer_is_right_and_memory_stays(server: WholeS
     run_all(behave, lambda: misbehave(1))  # warm: buffers and caches have grown to their size
     settle(server)
     before = psutil.Process().memory_info().rss
-    stop = time.monotonic() + 7
+    stop = time.monotonic() + (seconds := 7.0)
     run_all(behave, behave, lambda: misbehave(2), lambda: misbehave(3))
     settle(server)
     grown = psutil.Process().memory_info().rss - before
-    assert not wrong
-    assert answered[0] > 10
-    assert grown < 64 << 20
+    case = f"seeds {TODAY * 4 + 1} to {TODAY * 4 + 3} ({REPEAT})"
+    assert not wrong, case
+    assert answered[0] > 4, case
+    assert grown < GROWTH_A_SECOND * seconds, case
 
 
 def run_all(*jobs: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ from adversarial_drafters import (
     WrongAtDrafter,
     WrongDrafter,
 )
-from rotation import TODAY
+from rotation import REPEAT, TODAY
 from verispec.conformance.parity import Case, first_difference
 from verispec.engine.completion import Completion
 from verispec.engine.model import Model
@@ -64,11 +64,13 @@ def test_every_strategy_and_width_gives_the_text_of_off(
         drafting = {"spec_mode": strategy, "spec_draft_max": width, "spec_draft_policy": "fixed"}
         found = model.generate(prompt, max_tokens=20, **drafting, **options)
         case = Case(0, strategy, width, 0, temperature, logprobs)
-        assert first_difference(case, reference, found) is None
+        assert first_difference(case, reference, found) is None, (
+            f"{case}, fixed policy, {sampling} ({REPEAT})"
+        )
 
 
-def assert_same(reference: Completion, found: Completion) -> None:
-    assert first_difference(Case(0, "", 0, 0, 0.0), reference, found) is None
+def assert_same(reference: Completion, found: Completion, case: str = "") -> None:
+    assert first_difference(Case(0, "", 0, 0, 0.0), reference, found) is None, case
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
@@ -93,11 +95,14 @@ def test_adversarial_drafters_change_nothing_but_counters(smollm2: Model, temper
     policies = ("fixed", "adaptive")
     for number, drafter in enumerate(drafters, TODAY + (temperature > 0)):
         for width, policy in ((1, policies[number % 2]), (7, policies[(number + 1) % 2])):
+            made_with = _arguments(drafter)
             found = smollm2.generate(
                 COPYING, drafter=drafter, spec_draft_max=width, spec_draft_policy=policy, **options
             )
-            assert_same(reference, found)
-            drafter = type(drafter)(**_arguments(drafter))
+            told = {name: value for name, value in made_with.items() if name != "text"}
+            case = f"{drafter.name} drafter {told}, width {width}, {policy} policy, {options}"
+            assert_same(reference, found, f"{case} ({REPEAT})")
+            drafter = type(drafter)(**made_with)
 
 
 def _arguments(drafter: Any) -> dict[str, Any]:
