@@ -46,11 +46,11 @@ def soak(model: str, seconds: float, seed: int = 0) -> dict[str, Any]:
         tally, abuses = Tally(), Counter[str]()
         samples: list[dict[str, float]] = []
         started = time.monotonic()
-        crowd(server, known, WARM_SHARE * seconds, seed, tally, abuses)
+        crowd(server, known, WARM_SHARE * seconds, f"{seed} warm-up", tally, abuses)
         settle(server)
         before = resources(server)
         watch = Watch(server, samples, started)
-        crowd(server, known, (1 - WARM_SHARE) * seconds, seed + 1000, tally, abuses)
+        crowd(server, known, (1 - WARM_SHARE) * seconds, f"{seed} soak", tally, abuses)
         watch.stop()
         settle(server)
         after = resources(server)
@@ -71,11 +71,11 @@ def soak(model: str, seconds: float, seed: int = 0) -> dict[str, Any]:
 
 
 def crowd(
-    server: ServerProcess, known: list[Any], seconds: float, seed: int, tally: Tally, abuses: Counter[str]
+    server: ServerProcess, known: list[Any], seconds: float, seed: str, tally: Tally, abuses: Counter[str]
 ) -> None:
     """Honest and hostile clients, all at once, for ``seconds``."""
     until = time.monotonic() + seconds
-    chances = [random.Random(seed + number) for number in range(HONEST + HOSTILE)]
+    chances = [random.Random(f"{seed} client {number}") for number in range(HONEST + HOSTILE)]
     jobs: list[Callable[[], None]] = [
         lambda chance=chance: behave(server.url, known, until, chance, tally) for chance in chances[:HONEST]
     ]
