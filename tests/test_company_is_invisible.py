@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from adversarial_drafters import RaisingDrafter, WrongDrafter
-from rotation import REPEAT, TODAY
 from verispec.conformance.company import Asked, compare_with_alone, run_together
 from verispec.conformance.parity import Case, first_difference
 from verispec.engine.batching.job import Job
@@ -76,11 +75,9 @@ def test_64_mixed_requests_answer_as_each_does_alone(
     model: Model, mixed: tuple[list[Asked], list[Completion]], parallel: int
 ) -> None:
     requests, alone = mixed
-    if parallel == 1:  # the slowest, and the one that least is shared in: half of them each day
-        requests, alone = requests[TODAY % 2 :: 2], alone[TODAY % 2 :: 2]
     scheduler = Scheduler(model, SchedulerLimits(parallel=parallel))
     report = compare_with_alone(scheduler, requests, alone)
-    assert report.first_differences == [], REPEAT
+    assert report.first_differences == []
     assert report.identical == report.cases == 2 * len(requests)
     assert scheduler.statistics.prefix_hit_tokens > 0
     if parallel > 1:

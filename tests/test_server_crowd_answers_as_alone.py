@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from rotation import REPEAT, TODAY
 from server_crowd import Answer, Asked, ask_all, mixed_requests
 from verispec.engine.loading import load
 from whole_server import WholeServer, whole_server
@@ -54,8 +53,6 @@ def test_64_mixed_requests_answer_as_each_does_alone(
 ) -> None:
     given = {"prompt_cache_key": f"{concurrency} {speculates}"} | ({} if speculates else {"spec_mode": "off"})
     order = list(range(len(requests)))
-    if concurrency == 1:  # the slowest, and the one that least is shared in: half of them each day
-        order = order[TODAY % 2 :: 2]
     random.Random(concurrency).shuffle(order)  # other neighbours every time
     before = shared_passes(server)
     cold, warm = (
@@ -63,9 +60,9 @@ def test_64_mixed_requests_answer_as_each_does_alone(
     )
     for cache, found in (("cold", cold), ("warm", warm)):
         for place, answer in zip(order, found, strict=True):
-            assert answer == alone[place], f"{requests[place]} with {given}, {cache} prefix cache ({REPEAT})"
+            assert answer == alone[place], f"{requests[place]} with {given}, {cache} prefix cache"
     assert sum(answer.cached for answer in warm) > sum(answer.cached for answer in cold)
-    assert (sum(answer.accepted for answer in cold) > 20 * len(order) / len(requests)) == speculates
+    assert (sum(answer.accepted for answer in cold) > 20) == speculates
     if concurrency == 16:
         passes, rode = (after - was for after, was in zip(shared_passes(server), before, strict=True))
         assert rode > 2 * passes

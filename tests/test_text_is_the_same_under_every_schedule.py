@@ -18,8 +18,7 @@ from adversarial_drafters import (
     WrongAtDrafter,
     WrongDrafter,
 )
-from rotation import REPEAT, TODAY
-from verispec.conformance.parity import Case, first_difference
+from verispec.conformance.parity import Case, first_difference, run_parity
 from verispec.engine.completion import Completion
 from verispec.engine.model import Model
 
@@ -28,9 +27,6 @@ COPYING = (
     "Names: Ada Lovelace,"
 )
 PROSE = "The three most important things about a lighthouse are"
-MODELS = ("smollm2", "gemma3")
-STRATEGIES = ("prompt-lookup", "ngram-context", "suffix")
-WIDTHS = (1, 3, 15)
 SAMPLINGS: list[dict[str, Any]] = [
     {},
     {"repetition_penalty": 1.2},
@@ -41,36 +37,35 @@ SAMPLINGS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.fixture(params=["smollm2", "gemma3"])
+def model(request: pytest.FixtureRequest) -> Model:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Model)
+    return found
+
+
+@pytest.mark.parametrize("logprobs", [None, 3])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda sampling: "+".join(sampling) or "plain")
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
-@pytest.mark.parametrize("prompt", [COPYING, PROSE], ids=["copying", "prose"])
-@pytest.mark.parametrize("name", MODELS)
-def test_every_strategy_and_width_gives_the_text_of_off(
-    request: pytest.FixtureRequest,
-    name: str,
-    prompt: str,
-    temperature: float,
-    sampling: dict[str, Any],
+def test_every_strategy_width_seed_and_temperature_gives_the_text_of_off(
+    model: Model, sampling: dict[str, Any], logprobs: int | None
 ) -> None:
-    """A third of the pairs each, every strategy and width among them, with log-probabilities or without: all in six
-    days. Whoever has the same sampling but another model, prompt or temperature tries others."""
-    model: Model = request.getfixturevalue(name)
-    place = MODELS.index(name) + (prompt == PROSE) + (temperature > 0) + SAMPLINGS.index(sampling) + TODAY
-    logprobs = (None, 3)[place % 2]
-    options: dict[str, Any] = {**sampling, "temperature": temperature, "seed": 0, "logprobs": logprobs}
-    reference = model.generate(prompt, spec_mode="off", max_tokens=20, **options)
-    for number, strategy in enumerate(STRATEGIES):
-        width = WIDTHS[(place + number) % len(WIDTHS)]
-        drafting = {"spec_mode": strategy, "spec_draft_max": width, "spec_draft_policy": "fixed"}
-        found = model.generate(prompt, max_tokens=20, **drafting, **options)
-        case = Case(0, strategy, width, 0, temperature, logprobs)
-        assert first_difference(case, reference, found) is None, (
-            f"{case}, fixed policy, {sampling} ({REPEAT})"
-        )
+    report = run_parity(
+        model,
+        [COPYING, PROSE],
+        ("prompt-lookup", "ngram-context", "suffix"),
+        (1, 3, 15),
+        (0,),
+        (0.0, 0.8),
+        20,
+        logprobs,
+        sampling,
+    )
+    assert report.first_differences == []
+    assert report.identical == report.cases == 36
 
 
-def assert_same(reference: Completion, found: Completion, case: str = "") -> None:
-    assert first_difference(Case(0, "", 0, 0, 0.0), reference, found) is None, case
+def assert_same(reference: Completion, found: Completion) -> None:
+    assert first_difference(Case(0, "", 0, 0, 0.0), reference, found) is None
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
@@ -79,7 +74,7 @@ def test_adversarial_drafters_change_nothing_but_counters(smollm2: Model, temper
     reference = smollm2.generate(COPYING, spec_mode="off", **options)
     text = [*reference.prompt_tokens, *reference.tokens]
     vocabulary = smollm2.backend.capabilities.vocabulary
-    drafters: list[Any] = [
+    drafters = [
         EmptyDrafter(),
         OracleDrafter(text),
         WrongDrafter(text, vocabulary),
@@ -92,17 +87,14 @@ def test_adversarial_drafters_change_nothing_but_counters(smollm2: Model, temper
         RaisingDrafter(text, "checkpoint", [2]),
         RaisingDrafter(text, "propose", [0, 2]),
     ]
-    policies = ("fixed", "adaptive")
-    for number, drafter in enumerate(drafters, TODAY + (temperature > 0)):
-        for width, policy in ((1, policies[number % 2]), (7, policies[(number + 1) % 2])):
-            made_with = _arguments(drafter)
-            found = smollm2.generate(
-                COPYING, drafter=drafter, spec_draft_max=width, spec_draft_policy=policy, **options
-            )
-            told = {name: value for name, value in made_with.items() if name != "text"}
-            case = f"{drafter.name} drafter {told}, width {width}, {policy} policy, {options}"
-            assert_same(reference, found, f"{case} ({REPEAT})")
-            drafter = type(drafter)(**made_with)
+    for drafter in drafters:
+        for width in (1, 7):
+            for policy in ("fixed", "adaptive"):
+                found = smollm2.generate(
+                    COPYING, drafter=drafter, spec_draft_max=width, spec_draft_policy=policy, **options
+                )
+                assert_same(reference, found)
+                drafter = type(drafter)(**_arguments(drafter))
 
 
 def _arguments(drafter: Any) -> dict[str, Any]:
