@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from training_targets import SETTINGS, TARGET, write_target
+from training_targets import FEATURES, SETTINGS, TARGET, write_target
 from verispec.artifacts.draft_manifest import Source
 from verispec.artifacts.gguf import GgufFile
 from verispec.artifacts.tensor_types import TensorType
@@ -30,7 +30,7 @@ def published(target: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(1)
     facts = read_target(target)
     ids = torch.arange(facts.model.vocabulary)
-    training = DraftModelTraining(facts, draft_taps(TARGET.layers), ids, SETTINGS)
+    training = DraftModelTraining(facts, draft_taps(TARGET.layers), ids, FEATURES, SETTINGS)
     return write_published(training, tmp_path_factory.mktemp("published"))
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from training_targets import SETTINGS, TARGET, write_target
+from training_targets import FEATURES, SETTINGS, TARGET, write_target
 from verispec.training import distillation
 from verispec.training.batches import Batch, plan_batches
 from verispec.training.dflash import OUTSIDE, Blocks, DFlashTraining, cross_entropy
@@ -98,7 +98,7 @@ def restated_cross_entropy(logits: Tensor, blocks: Blocks) -> float:
 
 
 def test_dflash_weighs_a_row_by_its_distance_and_counts_none_behind_the_answer(facts: TargetFacts) -> None:
-    training = DFlashTraining(facts, (1, 2, 3), IDS, SETTINGS)
+    training = DFlashTraining(facts, (1, 2, 3), IDS, FEATURES, SETTINGS)
     blocks = blocks_of(training.width)
     logits = torch.randn(2, training.width, len(IDS), generator=torch.Generator().manual_seed(6))
     found = training._compared(blocks, logits, training._weights(blocks)).total
@@ -107,7 +107,7 @@ def test_dflash_weighs_a_row_by_its_distance_and_counts_none_behind_the_answer(f
 
 def test_dspark_compares_with_the_targets_own_distribution_over_all_tokens(facts: TargetFacts) -> None:
     """Also with what it gives tokens that the head does not score; its three parts are weighed 0.1, 0.9 and 1."""
-    training = DSparkTraining(facts, (1, 2, 3), IDS, SETTINGS)
+    training = DSparkTraining(facts, (1, 2, 3), IDS, FEATURES, SETTINGS)
     blocks = blocks_of(training.width)
     logits = torch.randn(2, training.width, len(IDS), generator=torch.Generator().manual_seed(6)) * 2
     teacher = blocks.teacher.bfloat16().double() @ facts.head.bfloat16().double().T
@@ -133,7 +133,7 @@ def test_dspark_compares_with_the_targets_own_distribution_over_all_tokens(facts
 def test_eagle_weighs_a_proposal_by_its_depth_and_leaves_out_rows_that_it_cannot_score(
     facts: TargetFacts,
 ) -> None:
-    training = Eagle3Training(facts, (1, 2, 3), IDS, SETTINGS)
+    training = Eagle3Training(facts, (1, 2, 3), IDS, FEATURES, SETTINGS)
     generator = torch.Generator().manual_seed(7)
     tokens, choices = (torch.randint(0, 280, (2, 20), generator=generator) for _ in range(2))
     choices[:, ::2] = choices[:, ::2] // 3 * 3
@@ -160,8 +160,8 @@ def test_eagle_weighs_a_proposal_by_its_depth_and_leaves_out_rows_that_it_cannot
 
 def test_answers_too_short_for_a_draft_say_nothing_of_it(facts: TargetFacts) -> None:
     for training, shortest in (
-        (DFlashTraining(facts, (1, 2, 3), IDS, SETTINGS), 6),
-        (Eagle3Training(facts, (1, 2, 3), IDS, SETTINGS), SETTINGS.depth),
+        (DFlashTraining(facts, (1, 2, 3), IDS, FEATURES, SETTINGS), 6),
+        (Eagle3Training(facts, (1, 2, 3), IDS, FEATURES, SETTINGS), SETTINGS.depth),
     ):
         for answer, drafts in ((shortest - 1, 0), (shortest, 1)):
             tokens = np.arange(30, dtype=np.int32)

@@ -31,6 +31,7 @@ from verispec.training.draft_training import DraftTraining
 from verispec.training.dspark import DSparkTraining
 from verispec.training.eagle3 import Eagle3Training
 from verispec.training.export import TrainedArtifact
+from verispec.training.features import feature_statistics
 from verispec.training.kinds import make_training
 from verispec.training.pipeline import train_drafter
 from verispec.training.plan import TrainingPlan, draft_taps
@@ -94,7 +95,8 @@ def trained(
     facts = read_target(target)
     outputs = facts.model.vocabulary if kind == "draft-model" else OUTPUTS
     ids = draft_vocabulary(texts, facts.model.vocabulary, outputs).ids
-    training = make_training(kind, facts, TAPS, ids, plan.settings)
+    features = feature_statistics(texts, facts.final_norm)
+    training = make_training(kind, facts, TAPS, ids, features, plan.settings)
     training.module.load_state_dict(torch.load(plan.output / "checkpoint.pt")["module"])
     return Trained(plan, made, training, ids.tolist(), texts)
 

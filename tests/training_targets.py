@@ -8,12 +8,14 @@ from typing import Any
 
 import gguf
 import numpy as np
+import torch
 
 from tiny_llama import MERGES, VOCABULARY, tokens
 from tiny_models import TinyModel, metadata, shapes
 from verispec.backends.native import NativeBackend
 from verispec.text.chat_template import ChatTemplate
 from verispec.text.tokenizer import Tokenizer
+from verispec.training.features import FeatureStatistics
 from verispec.training.plan import TrainingPlan, draft_taps
 from verispec.training.prompts import InventedPrompts
 from verispec.training.settings import TrainingSettings
@@ -29,6 +31,8 @@ TEMPLATE = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}<
 SETTINGS = TrainingSettings(
     batch_tokens=512, depth=3, stride=1, learning_rate=2e-2, matrix_rate=3e-2, warm_up=4, check_every=1000
 )
+FEATURES = FeatureStatistics(torch.ones(3 * TARGET.hidden), torch.eye(TARGET.hidden, 3 * TARGET.hidden))
+"""As if the target's hidden states told nothing of the next token that the last of them does not."""
 SPREAD = 0.5
 """Of embedding and output matrix, which are two: a random model with one for both says the same token over and over."""
 FEW = Lengths(prompt=12, answer=40)

@@ -20,8 +20,9 @@ POOL = 512
 
 @dataclass(frozen=True)
 class Batch:
-    """``tokens`` [texts, n] int64; ``features`` [texts, n - 1, taps * hidden size] and ``final`` [texts, n - 1, hidden
-    size] bfloat16: the hidden states of all tokens but the last, and those after the final norm.
+    """``tokens`` [texts, n] int64; ``features`` [texts, n - 1, taps * hidden size] and
+    ``final`` [texts, n - 1, hidden size] bfloat16: the hidden states of all tokens but the last, and those after the
+    final norm. Shorter texts have zeros behind them.
 
     ``answers`` [texts, n - 1] bool: positions whose next token is one of the answer's; ``choices`` [texts, n - 1]
     int64: what the target would take greedily there.
@@ -67,19 +68,21 @@ def _filled(texts: Sequence[int], lengths: Sequence[int], tokens: int) -> Iterat
         yield batch
 
 
-def load_batch(texts: Sequence[StoredText]) -> Batch:
-    """Reads the hidden states; the last of a text's taps is the state after the final norm."""
+def load_batch(texts: Sequence[StoredText], multiple: int = 1) -> Batch:
+    """Reads the hidden states; the last of a text's taps is the state after the final norm. Texts are padded to where
+    n - 1 is a ``multiple``."""
     count, longest = len(texts), max(len(text.tokens) for text in texts)
+    read = -(-(longest - 1) // multiple) * multiple
     _, taps, width = texts[0].hidden.shape
-    tokens = torch.zeros(count, longest, dtype=torch.int64)
-    hidden = torch.zeros(count, longest - 1, taps, width, dtype=torch.bfloat16)
-    answers = torch.zeros(count, longest - 1, dtype=torch.bool)
-    choices = torch.zeros(count, longest - 1, dtype=torch.int64)
+    tokens = torch.zeros(count, read + 1, dtype=torch.int64)
+    hidden = torch.zeros(count, read, taps, width, dtype=torch.bfloat16)
+    answers = torch.zeros(count, read, dtype=torch.bool)
+    choices = torch.zeros(count, read, dtype=torch.int64)
     for row, text in enumerate(texts):
         length = len(text.tokens)
         tokens[row, :length] = torch.from_numpy(text.tokens.astype(np.int64))
         hidden[row, : length - 1] = torch.from_numpy(np.array(text.hidden))
         answers[row, text.prompt - 1 : length - 1] = True
         choices[row, text.prompt - 1 : length - 1] = torch.from_numpy(text.choices.astype(np.int64))
-    features = hidden[:, :, :-1].reshape(count, longest - 1, -1)
+    features = hidden[:, :, :-1].reshape(count, read, -1)
     return Batch(tokens, features, hidden[:, :, -1].contiguous(), answers, choices)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from verispec.training.features import FeatureProjection
 from verispec.training.layers import AttentionShape, FeedForward, Norm, Projections
 
 
@@ -39,10 +40,10 @@ class Backbone(nn.Module):
     """From hidden states and blocks of masks to the blocks' hidden states, after the norm."""
 
     def __init__(
-        self, features: int, width: int, wide: int, layers: int, shape: AttentionShape, epsilon: float
+        self, scales: Tensor, width: int, wide: int, layers: int, shape: AttentionShape, epsilon: float
     ) -> None:
         super().__init__()
-        self.fc = nn.Linear(features, width, bias=False)
+        self.fc = FeatureProjection(scales, width)
         self.hidden_norm = Norm(width, epsilon)
         self.layers = nn.ModuleList([BlockLayer(width, wide, shape, epsilon) for _ in range(layers)])
         self.norm = Norm(width, epsilon)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from verispec.training.batches import Batch
 from verispec.training.block_layers import Backbone
 from verispec.training.draft_training import DraftTraining, Losses
+from verispec.training.features import FeatureStatistics, published_parameters
 from verispec.training.layers import AttentionShape
 from verispec.training.settings import TrainingSettings
 from verispec.training.target_facts import TargetFacts
@@ -49,17 +50,18 @@ class Blocks:
 class BlockHead(Backbone):
     """Parameters by their published names; embedding and mask are the target's."""
 
-    def __init__(self, target: TargetFacts, taps: int, draft_ids: Tensor) -> None:
+    def __init__(self, target: TargetFacts, draft_ids: Tensor, features: FeatureStatistics) -> None:
         model = target.model
         shape = AttentionShape(model.heads, model.kv_heads, model.head_dim, model.rope.base)
         super().__init__(
-            taps * model.hidden_size, model.hidden_size, model.feed_forward, LAYERS, shape, model.norm_epsilon
+            features.scales, model.hidden_size, model.feed_forward, LAYERS, shape, model.norm_epsilon
         )
         self.lm_head = nn.Linear(model.hidden_size, len(draft_ids), bias=False)
         for parameter in self.parameters():
             if parameter.dim() == 2:
                 nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
         with torch.no_grad():
+            self.norm.weight.copy_(target.final_norm)
             self.lm_head.weight.copy_(target.head[draft_ids])
 
 
@@ -71,7 +73,12 @@ class DFlashTraining(DraftTraining):
     """Whether the anchor's own row predicts the first token."""
 
     def __init__(
-        self, target: TargetFacts, taps: tuple[int, ...], draft_ids: Tensor, settings: TrainingSettings
+        self,
+        target: TargetFacts,
+        taps: tuple[int, ...],
+        draft_ids: Tensor,
+        features: FeatureStatistics,
+        settings: TrainingSettings,
     ) -> None:
         self._target = target
         self._taps = taps
@@ -80,10 +87,10 @@ class DFlashTraining(DraftTraining):
         self._places = torch.full((target.model.vocabulary,), OUTSIDE)
         self._places[draft_ids] = torch.arange(len(draft_ids))
         self._mask_token = mask_token(target)
-        self._head = self._make_head()
+        self._head = self._make_head(features)
 
-    def _make_head(self) -> BlockHead:
-        return BlockHead(self._target, len(self._taps), self.draft_ids)
+    def _make_head(self, features: FeatureStatistics) -> BlockHead:
+        return BlockHead(self._target, self.draft_ids, features)
 
     @property
     def module(self) -> BlockHead:
@@ -150,7 +157,7 @@ class DFlashTraining(DraftTraining):
 
     def published(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """z-lab's layout, or DeepSpec's."""
-        values = {name: value.detach().numpy() for name, value in self._head.state_dict().items()}
+        values = published_parameters(self._head)
         ids = self.draft_ids.numpy()
         values["d2t"] = ids - np.arange(len(ids))
         values["t2d"] = (self._places != OUTSIDE).numpy()

@@ -10,8 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 ROWS = 512
+ROUNDED = 128
+"""Rows are padded to a multiple of it: for every new shape torch compiles its kernels again."""
 
 
 class DistillationLoss(torch.autograd.Function):
@@ -32,11 +35,10 @@ class DistillationLoss(torch.autograd.Function):
         gradient = torch.empty(len(hidden), len(head), dtype=low)
         for begin in range(0, len(hidden), ROWS):
             rows = slice(begin, begin + ROWS)
-            expected = (teacher[rows].to(low) @ narrow_teacher.T).float().softmax(-1)
-            found = (narrow[rows] @ narrow_head.T).float()
-            whole = found.logsumexp(-1)
-            loss += weights[rows] @ (whole - torch.bmm(expected[:, None], found[..., None])[:, 0, 0])
-            gradient[rows] = found.sub_(whole[:, None]).exp_().sub_(expected)
+            expected = torch.softmax(teacher[rows].to(low) @ narrow_teacher.T, -1, dtype=torch.float32)
+            found = torch.log_softmax(narrow[rows] @ narrow_head.T, -1, dtype=torch.float32)
+            loss -= weights[rows] @ torch.bmm(expected[:, None], found[..., None])[:, 0, 0]
+            gradient[rows] = found.exp_().sub_(expected)
         weighted = narrow * weights[:, None].to(low)
         hidden_gradient = (gradient @ narrow_head).float() * weights[:, None]
         head_gradient = (gradient.T @ weighted).float()
@@ -53,5 +55,12 @@ def distillation_loss(
     hidden: Tensor, head: Tensor, teacher: Tensor, teacher_head: Tensor, weights: Tensor
 ) -> Tensor:
     """See ``DistillationLoss``; the gradient stays with ``hidden`` and ``head``."""
-    loss: Tensor = DistillationLoss.apply(hidden, head, teacher, teacher_head, weights)  # type: ignore[no-untyped-call]
+    behind = (0, 0, 0, -len(hidden) % ROUNDED)
+    loss: Tensor = DistillationLoss.apply(  # type: ignore[no-untyped-call]
+        functional.pad(hidden, behind),
+        head,
+        functional.pad(teacher, behind),
+        teacher_head,
+        functional.pad(weights, behind[2:]),
+    )
     return loss

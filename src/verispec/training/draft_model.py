@@ -18,6 +18,7 @@ from torch.nn import functional
 from verispec.training.batches import Batch
 from verispec.training.distillation import distillation_loss
 from verispec.training.draft_training import DraftTraining, Losses
+from verispec.training.features import FeatureStatistics
 from verispec.training.layers import AttentionShape, FeedForward, Norm, Projections
 from verispec.training.settings import TrainingSettings
 from verispec.training.target_facts import TargetFacts
@@ -92,7 +93,12 @@ class DraftModelTraining(DraftTraining):
     kind = "draft-model"
 
     def __init__(
-        self, target: TargetFacts, taps: tuple[int, ...], draft_ids: Tensor, settings: TrainingSettings
+        self,
+        target: TargetFacts,
+        taps: tuple[int, ...],
+        draft_ids: Tensor,
+        features: FeatureStatistics,
+        settings: TrainingSettings,
     ) -> None:
         self._target = target
         self._depth = settings.depth  # proposals in a row that a check asks for; it learns them one by one

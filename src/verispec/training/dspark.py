@@ -21,6 +21,7 @@ from torch.nn import functional
 from verispec.training.dflash import BLOCK, EPSILON, BlockHead, Blocks, DFlashTraining, cross_entropy
 from verispec.training.distillation import ROWS
 from verispec.training.draft_training import Losses
+from verispec.training.features import FeatureStatistics
 from verispec.training.target_facts import TargetFacts
 
 RANK = 128
@@ -50,8 +51,8 @@ class ConfidenceHead(nn.Module):
 class DSparkHead(BlockHead):
     """The backbone and its two heads."""
 
-    def __init__(self, target: TargetFacts, taps: int, draft_ids: Tensor) -> None:
-        super().__init__(target, taps, draft_ids)
+    def __init__(self, target: TargetFacts, draft_ids: Tensor, features: FeatureStatistics) -> None:
+        super().__init__(target, draft_ids, features)
         self.markov_head = MarkovHead(target.model.vocabulary, len(draft_ids))
         self.confidence_head = ConfidenceHead(target.model.hidden_size)
 
@@ -63,9 +64,9 @@ class DSparkTraining(DFlashTraining):
     from_anchor = True
     _head: DSparkHead
 
-    def _make_head(self) -> DSparkHead:
+    def _make_head(self, features: FeatureStatistics) -> DSparkHead:
         self._teacher_head = self._target.head.to(torch.bfloat16)
-        return DSparkHead(self._target, len(self._taps), self.draft_ids)
+        return DSparkHead(self._target, self.draft_ids, features)
 
     def _logits(self, blocks: Blocks) -> Tensor:
         markov = self._head.markov_head

@@ -19,6 +19,7 @@ from torch.nn import functional
 from verispec.training.batches import Batch
 from verispec.training.distillation import distillation_loss
 from verispec.training.draft_training import DraftTraining, Losses
+from verispec.training.features import FeatureProjection, FeatureStatistics, published_parameters
 from verispec.training.layers import AttentionShape, FeedForward, Norm, Projections
 from verispec.training.settings import TrainingSettings
 from verispec.training.target_facts import TargetFacts
@@ -86,19 +87,25 @@ class ChainCache:
 class Eagle3Head(nn.Module):
     """Parameters by their published names."""
 
-    def __init__(self, target: TargetFacts, draft_ids: Tensor) -> None:
+    def __init__(self, target: TargetFacts, draft_ids: Tensor, features: FeatureStatistics) -> None:
         super().__init__()
         model = target.model
         width, epsilon = model.hidden_size, model.norm_epsilon
         shape = AttentionShape(model.heads, model.kv_heads, model.head_dim, model.rope.base)
-        self.fc = nn.Linear(3 * width, width, bias=False)
+        self.fc = FeatureProjection(features.scales, width)
         self.midlayer = MidLayer(width, model.feed_forward, shape, epsilon)
         self.norm = Norm(width, epsilon)
         self.lm_head = nn.Linear(width, len(draft_ids), bias=False)
         for parameter in self.parameters():
             if parameter.dim() == 2:
                 nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
-        with torch.no_grad():  # the target's own rows are a better beginning than none
+        with (
+            torch.no_grad()
+        ):  # it begins as what a linear map tells of the hidden states, read by the target's head
+            self.fc.weight.copy_(features.ahead)
+            self.midlayer.self_attn.o_proj.weight.zero_()
+            self.midlayer.mlp.down_proj.weight.zero_()
+            self.norm.weight.copy_(target.final_norm)
             self.lm_head.weight.copy_(target.head[draft_ids])
 
 
@@ -108,13 +115,18 @@ class Eagle3Training(DraftTraining):
     kind = "eagle3"
 
     def __init__(
-        self, target: TargetFacts, taps: tuple[int, ...], draft_ids: Tensor, settings: TrainingSettings
+        self,
+        target: TargetFacts,
+        taps: tuple[int, ...],
+        draft_ids: Tensor,
+        features: FeatureStatistics,
+        settings: TrainingSettings,
     ) -> None:
         self._target = target
         self._taps = taps
         self._settings = settings
         self.draft_ids = draft_ids
-        self._head = Eagle3Head(target, draft_ids)
+        self._head = Eagle3Head(target, draft_ids, features)
         self._teacher_head = target.head[draft_ids].to(torch.bfloat16)
         self._scored = torch.zeros(target.model.vocabulary, dtype=torch.bool)
         self._scored[draft_ids] = True
@@ -177,7 +189,7 @@ class Eagle3Training(DraftTraining):
 
     def published(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """SafeAILab's layout."""
-        values = {name: value.detach().numpy() for name, value in self._head.state_dict().items()}
+        values = published_parameters(self._head)
         ids = self.draft_ids.numpy()
         values["d2t"] = ids - np.arange(len(ids))
         values["t2d"] = self._scored.numpy()

@@ -9,6 +9,7 @@ from verispec.training.draft_model import DraftModelTraining
 from verispec.training.draft_training import DraftTraining
 from verispec.training.dspark import DSparkTraining
 from verispec.training.eagle3 import Eagle3Training
+from verispec.training.features import FeatureStatistics
 from verispec.training.settings import TrainingSettings
 from verispec.training.target_facts import TargetFacts
 
@@ -19,7 +20,12 @@ TRAININGS = {
 
 
 def make_training(
-    kind: str, target: TargetFacts, taps: tuple[int, ...], draft_ids: Tensor, settings: TrainingSettings
+    kind: str,
+    target: TargetFacts,
+    taps: tuple[int, ...],
+    draft_ids: Tensor,
+    features: FeatureStatistics,
+    settings: TrainingSettings,
 ) -> DraftTraining:
     """The module of ``kind`` at its beginning."""
-    return TRAININGS[kind](target, taps, draft_ids, settings)
+    return TRAININGS[kind](target, taps, draft_ids, features, settings)

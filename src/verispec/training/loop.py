@@ -24,6 +24,8 @@ from verispec.training.text_store import StoredText
 CHECKPOINT = "checkpoint.pt"
 LOG = "log.jsonl"
 SECONDS_BETWEEN_CHECKPOINTS = 120
+ROUNDED = 32
+"""Texts of a step are padded to multiples of so many tokens: for every new shape torch compiles its kernels again."""
 
 Report = Callable[[int, int, str], None]
 """Told after every step: steps taken, steps in all, and what a line shows."""
@@ -138,7 +140,7 @@ def _step(run: TrainingRun, texts: Sequence[StoredText], steps: int) -> dict[str
         for group in optimiser.param_groups:
             group["lr"] = group["rate"] * share
     random = np.random.default_rng((run.settings.seed, run.step))
-    losses = run.training.losses(load_batch(texts), random)
+    losses = run.training.losses(load_batch(texts, ROUNDED), random)
     torch.autograd.backward(losses.total)
     module = run.training.module
     norm = nn.utils.clip_grad_norm_(module.parameters(), run.settings.clip)

@@ -17,6 +17,7 @@ from verispec.artifacts.resolve import resolve_model
 from verispec.errors import OptionError
 from verispec.training.batches import split
 from verispec.training.export import PUBLISHED, TrainedArtifact, export_artifact, write_published
+from verispec.training.features import feature_statistics
 from verispec.training.kinds import make_training
 from verispec.training.loop import TrainingRun, train
 from verispec.training.plan import READ_BY, Progress, TrainingPlan, draft_taps
@@ -53,9 +54,9 @@ def _train(plan: TrainingPlan, path: Path, progress: Progress) -> TrainedArtifac
     outputs = plan.vocabulary if plan.kind in READ_BY["outputs"] else target.model.vocabulary
     vocabulary = draft_vocabulary(texts, target.model.vocabulary, outputs)
     torch.manual_seed(plan.settings.seed)
-    training = make_training(
-        plan.kind, target, draft_taps(target.model.layers), vocabulary.ids, plan.settings
-    )
+    taps = draft_taps(target.model.layers)
+    features = feature_statistics(texts, target.final_norm)
+    training = make_training(plan.kind, target, taps, vocabulary.ids, features, plan.settings)
     data: dict[str, int | str] = {
         "texts": len(texts),
         "outputs": len(vocabulary.ids),

@@ -17,14 +17,14 @@ class TrainingSettings:
     """Tokens of a step."""
     depth: int = 5
     """Proposals in a row that a token-by-token head learns; the steps of EAGLE-3's training-time test."""
-    stride: int = 4
+    stride: int = 8
     """One row in so many begins a chain of more than one proposal: each chain is independent of the others, so that
     fewer of them estimate the same loss."""
     depth_decay: float = 0.8
     """Weight of a proposal's loss relative to the one before it."""
     learning_rate: float = 1e-3
     """Of the output matrix and the norms, which AdamW learns."""
-    matrix_rate: float = 1e-2
+    matrix_rate: float = 5e-3
     """Of the layer's matrices, which Muon learns."""
     least_rate: float = 0.02
     """Share of the learning rates that is left at the end."""

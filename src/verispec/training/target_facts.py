@@ -1,4 +1,4 @@
-"""What a trainer has to know of a target: its shape, and its embedding and output matrix in torch."""
+"""What a trainer has to know of a target: its shape, and in torch its embedding, final norm and output matrix."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from torch import Tensor
 
 from verispec.artifacts.model_file import ModelFile, open_model_file
 from verispec.models.hyperparameters import Hyperparameters, read_hyperparameters
-from verispec.models.tensors import EMBEDDING, OUTPUT
+from verispec.models.tensors import EMBEDDING, OUTPUT, OUTPUT_NORM
 from verispec.ops.reference_weights import reference_matrix
 
 
 @dataclass(frozen=True)
 class TargetFacts:
-    """``embedding`` and ``head`` are [vocabulary, hidden size] float32, one tensor where the target ties them."""
+    """``embedding`` and ``head`` are [vocabulary, hidden size] float32, one tensor where the target ties them;
+    ``final_norm`` [hidden size] float32 is the weight of the norm before the head."""
 
     model: Hyperparameters
     embedding: Tensor
     head: Tensor
+    final_norm: Tensor
     sha256: str
 
 
@@ -31,7 +33,8 @@ def read_target(path: Path) -> TargetFacts:
         embedding = _matrix(file, EMBEDDING)
         head = _matrix(file, OUTPUT) if OUTPUT in file.tensors else embedding
         model = read_hyperparameters(path, file.metadata, len(embedding))
-        return TargetFacts(model, embedding, head, file.sha256())
+        final_norm = _matrix(file, OUTPUT_NORM).flatten()
+        return TargetFacts(model, embedding, head, final_norm, file.sha256())
 
 
 def _matrix(file: ModelFile, name: str) -> Tensor:
