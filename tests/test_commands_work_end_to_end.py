@@ -157,7 +157,8 @@ def test_capabilities_is_the_matrix_with_reasons(capsys: pytest.CaptureFixture[s
         assert bool(row["reason"]) == bool(row["remedy"]) == (row["status"] == "unavailable")
     assert rows["suffix"]["status"] == "available"
     assert rows["mtp"]["reason"] == "needs-prediction-tensors"
-    assert rows["eagle3"]["reason"] == "needs-draft-artifact"
+    assert rows["auto"]["detail"] == "picks suffix+eagle3"
+    assert rows["dflash"]["reason"] == "needs-draft-artifact"
     assert len(report["identity"]["artifact_sha256"]) == 64
 
 
@@ -219,7 +220,7 @@ def test_demo_compares_and_leaves_a_receipt_that_verifies(
     assert report["identical"] is True
     assert report["receipt"] == str(receipt)
     assert report["off"]["tokens"] == report["on"]["tokens"]
-    assert (report["off"]["strategy"], report["on"]["strategy"]) == ("off", "suffix")
+    assert (report["off"]["strategy"], report["on"]["strategy"]) == ("off", "suffix+eagle3")
     assert answer(capsys, ["verify", str(receipt), "--threads", "2"])["verdict"] == "verified"
 
 
@@ -259,7 +260,7 @@ def test_a_file_that_means_nothing_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--spec-mode", "eagle3"], "[needs-draft-artifact]"),
+        (["--spec-mode", "dflash"], "[needs-draft-artifact]"),
         (["--spec-mode", "suffix", "--spec-mtp-recurrent-snapshots", "7"], "not read by spec_mode suffix"),
         (["--temperature", "-1"], "temperature: expected 0 to 100"),
         (["--include-text"], "include-text: not read without --receipt"),

@@ -122,7 +122,7 @@ def test_rejected_rows_never_enter_the_prefix_cache(model: Model) -> None:
     run_together(scheduler, [(prompt, {"max_tokens": 80, "drafter": WrongDrafter(text, 49152)})])
     continued = text[:-1]
     expected = model.generate(continued, max_tokens=12, spec_mode="off")
-    (found,) = run_together(scheduler, [(continued, {"max_tokens": 12})])
+    (found,) = run_together(scheduler, [(continued, {"max_tokens": 12, "spec_mode": "suffix"})])
     assert found.counters.reused_tokens > len(prompt)
     assert first_difference(Case(0, "", 0, 0, 0.0), expected, found) is None
 

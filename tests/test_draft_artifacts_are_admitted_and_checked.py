@@ -307,7 +307,7 @@ def test_capabilities_say_which_strategy_an_artifact_is_for(
 
     shown = rows()
     assert shown[admitted.kind]["status"] == shown["suffix"]["status"] == "available"
-    assert shown["auto"]["detail"] == f"picks {admitted.kind}"
+    assert shown["auto"]["detail"] == f"picks suffix+{admitted.kind}"
     for other in {*KINDS} - {admitted.kind}:
         assert shown[other]["reasons"] == ["wrong-kind"]
         assert shown[other]["remedy"] == f"Use it with spec_mode {admitted.kind}."

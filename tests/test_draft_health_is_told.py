@@ -79,11 +79,13 @@ def test_metrics_count_them(model: Model, artifacts: Artifacts) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_auto_takes_the_artifact_that_is_named(kind: str, model: Model, artifacts: Artifacts) -> None:
+def test_auto_asks_the_artifact_that_is_named_after_the_texts_own_suffix(
+    kind: str, model: Model, artifacts: Artifacts
+) -> None:
     found = model.generate(PROMPT, max_tokens=4, spec_draft_model=str(artifacts.of[kind]))
-    assert found.strategy == kind
+    assert found.strategy == f"suffix+{kind}"
     assert found.options.resolution.requested == "auto"
-    assert model.generate(PROMPT, max_tokens=4).strategy != kind
+    assert model.generate(PROMPT, max_tokens=4).strategy == "suffix"
 
 
 def options_and_errors() -> list[tuple[dict[str, Any], type[Exception], str]]:
@@ -132,4 +134,4 @@ def test_parity_and_run_take_an_artifact_by_command(
     assert main([*run, "--spec-mode", "suffix+dspark", *head]) == 0
     assert '"strategy": "suffix+dspark"' in capsys.readouterr().out
     assert main([*run, *head]) == 0
-    assert '"strategy": "dspark"' in capsys.readouterr().out
+    assert '"strategy": "suffix+dspark"' in capsys.readouterr().out

@@ -38,8 +38,8 @@ def test_auto_drafts_with_it_and_the_text_is_the_same(target: Path) -> None:
         off = model.generate(PROMPT, max_tokens=24, ignore_eos=True, spec_mode="off")
         found = model.generate(PROMPT, max_tokens=24, ignore_eos=True)
         assert found.tokens == off.tokens
-        assert found.strategy == "eagle3"
-        assert model.capabilities()["strategies"][1]["detail"] == "picks eagle3"
+        assert found.strategy == "suffix+eagle3"
+        assert model.capabilities()["strategies"][1]["detail"] == "picks suffix+eagle3"
         receipt = model.receipt(found)
         assert receipt.body["recomputed-with-drafter"]["speculation"]["options"]["spec_draft_model"] == NAME
 

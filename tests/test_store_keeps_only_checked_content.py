@@ -149,7 +149,7 @@ def test_models_are_found_by_name_path_and_digest(store: Store, tmp_path: Path) 
     [
         ("smollm2-135m", "verispec pull smollm2-135m"),
         ("smolm2-135m", "did you mean 'smollm2-135m'"),
-        ("xyzzy", "known names: gemma3-270m, smollm2-135m, tiny"),
+        ("xyzzy", "known names: gemma3-270m, smollm2-135m, smollm2-135m-eagle3, tiny"),
         ("./none.gguf", "no model file at './none.gguf'"),
         ("sha256:000000", "nothing in the store begins so"),
         ("sha256:12", "6 to 64 hexadecimal digits"),

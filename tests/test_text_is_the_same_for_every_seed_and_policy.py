@@ -48,7 +48,8 @@ def test_adaptive_widths_and_auto_give_the_text_of_off(model: Model, prompt: str
 
 def test_auto_says_what_it_picked(model: Model) -> None:
     found = model.generate(PROSE, max_tokens=2, spec_mode="auto", spec_ngram_max=2)
-    assert found.strategy == "suffix"
+    with_a_head = model.backend.capabilities.architecture == "llama"  # the other model comes without one
+    assert found.strategy == ("suffix+eagle3" if with_a_head else "suffix")
     assert found.options.resolution.requested == "auto"
     assert found.options.resolution.unread == ("spec_ngram_max",)
 

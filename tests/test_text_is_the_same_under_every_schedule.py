@@ -122,15 +122,18 @@ def test_a_late_drafter_is_discarded_counted_and_switched_off(smollm2: Model) ->
     assert all("took longer than 0.001 s" in fault for fault in found.faults)
 
 
-def test_prompt_chunks_and_kept_state_change_nothing(smollm2: Model) -> None:
+@pytest.mark.parametrize(("mode", "reuses"), [("suffix", True), ("auto", False)])
+def test_prompt_chunks_and_kept_state_change_nothing(smollm2: Model, mode: str, reuses: bool) -> None:
+    """A head's entries are known to where the text ended: going back within it is reading it again."""
     long_prompt = "The tide came in and the tide went out. " * 40
     reference = smollm2.generate(long_prompt, spec_mode="off", max_tokens=16, logprobs=2)
     conversation = smollm2.conversation()
     for prompt in (long_prompt[:700], long_prompt, long_prompt):
-        with smollm2.start(prompt, conversation, {"max_tokens": 16, "logprobs": 2}) as generation:
+        options = {"max_tokens": 16, "logprobs": 2, "spec_mode": mode}
+        with smollm2.start(prompt, conversation, options) as generation:
             found = generation.result()
     conversation.close()
-    assert found.counters.reused_tokens == len(found.prompt_tokens) - 1
+    assert found.counters.reused_tokens == (len(found.prompt_tokens) - 1 if reuses else 0)
     assert_same(reference, found)
 
 

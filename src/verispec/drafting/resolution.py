@@ -18,6 +18,7 @@ from verispec.drafting.sources import DraftSources
 from verispec.drafting.strategies import (
     AUTO,
     AUTO_ORDER,
+    BEFORE_ARTIFACT,
     BY_NAME,
     OFF,
     STRATEGIES,
@@ -128,7 +129,7 @@ def availability(
         auto = name == AUTO and not unmet
         strategy = resolve(AUTO, given, target).strategy if auto else BY_NAME.get(name, OFF)
         defaults = {option.name: option.default for option in strategy.options}
-        asked = _with_own_draft(given, (strategy.name,), target)
+        asked = _with_own_draft(given, strategy.name.split(JOIN), target)
         missing = strategy.missing(target, {**defaults, **asked}) + unmet
         meaning = f"picks {strategy.name}" if auto else strategy.meaning
         rows.append(
@@ -171,9 +172,13 @@ def _with_own_draft(
 
 
 def _with_artifact(given: Mapping[str, opt.Value]) -> list[Strategy]:
-    """The strategy of the draft artifact that was named: its manifest's kind. Raises what reading that does."""
+    """The strategies that draft with the artifact that was named, of its manifest's kind: what text repeats is cheaper
+    and surer from its suffix, which is asked first. Raises what reading the manifest does."""
     name = given.get(opt.DRAFT_MODEL.name)
-    return [] if name is None else [BY_NAME[read_draft_manifest(resolve_model(str(name)).path).kind]]
+    if name is None:
+        return []
+    kind = read_draft_manifest(resolve_model(str(name)).path).kind
+    return [chained((BEFORE_ARTIFACT, kind)), BY_NAME[kind]]
 
 
 def _settings(strategy: Strategy, given: Mapping[str, opt.Value], target: TargetFacts) -> dict[str, Any]:

@@ -158,4 +158,6 @@ BY_NAME = {strategy.name: strategy for strategy in STRATEGIES}
 AUTO = "auto"
 AUTO_ORDER = ("mtp", "suffix", "prompt-lookup", "ngram-context", "off")
 """What ``auto`` prefers, the best first."""
+BEFORE_ARTIFACT = "suffix"
+"""What ``auto`` asks before a draft artifact."""
 VOCABULARY = ("off", AUTO, *(strategy.name for strategy in STRATEGIES[1:]))

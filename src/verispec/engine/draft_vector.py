@@ -73,10 +73,14 @@ def _random_vector(
 def check_vector(
     path: Path, head: PredictionBlock | DraftBlock, vector: Mapping[str, Any], sequence: int
 ) -> None:
-    """Drafts the vector of the artifact at ``path`` with ``head`` on ``sequence``, which is nobody's.
+    """Drafts the vector of the artifact at ``path`` with ``head`` on ``sequence``, which is nobody's. A context of
+    fewer positions than the vector and a block take has no room for it, and hardly any for a proposal.
 
     Raises AdmissionError with code ``misread-head`` for another proposal than expected.
     """
+    steps = head.width + 1 if isinstance(head, DraftBlock) else STEPS  # a block has its anchor's row too
+    if head.positions < len(vector["tokens"]) + steps:
+        return
     stored = np.frombuffer(base64.b64decode(vector["features"]), np.float16)
     features = stored.reshape(-1, vector["columns"]).astype(np.float32)
     expected, confidences = list(vector["expected"]), vector["confidences"]

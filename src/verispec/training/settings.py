@@ -17,7 +17,7 @@ class TrainingSettings:
     """Tokens of a step."""
     depth: int = 5
     """Proposals in a row that a token-by-token head learns; the steps of EAGLE-3's training-time test."""
-    stride: int = 8
+    stride: int = 16
     """One row in so many begins a chain of more than one proposal: each chain is independent of the others, so that
     fewer of them estimate the same loss."""
     depth_decay: float = 0.8
