@@ -50,7 +50,7 @@ def test_more_tokens_a_pass_may_be_slower(tmp_path: Path) -> None:
     result = compare(first, second)
     assert result["outputs"]["exactness"] == "token-exact"
     speed, tokens, passes = (one["change_percent"] for one in result["factors"])
-    assert tokens == pytest.approx(300, abs=5)
+    assert 295 < tokens < 345  # of 26 passes two may arrive together on a busy machine, and count as one
     assert passes < -75
     assert speed < 0
     assert result["metrics"]["rate_1_100"]["change_percent"] < 0
