@@ -39,6 +39,10 @@ class ChainDrafter(Drafter):
             if drafter.taps or drafter.follows_text:
                 drafter.absorb(first, tokens, {tap: hidden[tap] for tap in drafter.taps})
 
+    def settle(self) -> None:
+        for drafter, _ in self._members:
+            drafter.settle()
+
     def propose(self, limit: int) -> Proposal:
         proposal = self._first_sure(limit)
         self._count_declined()

@@ -102,6 +102,9 @@ class Drafter(ABC):
         were evaluated and the one behind them, which is the anchor unless more of the prompt is to come.
         """
 
+    def settle(self) -> None:  # noqa: B027 - most drafters put nothing off
+        """Write what was put off: the drafter's cache is read by somebody else behind this call."""
+
     @abstractmethod
     def propose(self, limit: int) -> Proposal:
         """At most ``limit`` tokens to follow the anchor. Empty when nothing is worth offering."""

@@ -10,15 +10,16 @@ import numpy.typing as npt
 from verispec.backends.draft_block import BlockPrediction, DraftBlock
 from verispec.drafting.contract import CONTEXT_LIMIT, NOTHING, Drafter, Proposal
 from verispec.drafting.entry_chain import greatest_probability, joined
+from verispec.drafting.late_states import LateStates, Waiting
 from verispec.drafting.sources import Choose
 
 Hidden = npt.NDArray[np.float32]
-Mark = tuple[int, int, int | None, dict[str, int]]
+Mark = tuple[int, int, Waiting, int | None, dict[str, int]]
 
 
 class DFlashDrafter(Drafter):
-    """The context of every committed position is written from the hidden states of the pass that evaluated it. A block
-    is always drafted whole, as the head was trained: a narrower proposal is its beginning.
+    """The context of every committed position is written from the hidden states of the pass that evaluated it, when a
+    block is asked for. It is always drafted whole, as the head was trained: a narrower proposal is its beginning.
 
     Confidence is the greatest probability of the draft, before any temperature.
     """
@@ -41,7 +42,8 @@ class DFlashDrafter(Drafter):
         self._choose = choose
         self._p_min = p_min
         self._observed = 0
-        self._length = 0  # positions whose context is there
+        self._length = 0  # positions whose hidden states are known
+        self._states = LateStates(0, self._write)
         self._anchor: int | None = None
 
     def observe(self, tokens: Sequence[int]) -> None:
@@ -60,8 +62,14 @@ class DFlashDrafter(Drafter):
             raise ValueError(
                 f"{self.name}: expected positions from {self._length} on, found {first}: some were never shown"
             )
-        self._block.absorb(self._sequence, first, joined(self.taps, hidden))
+        self._states.take(first, tokens[:-1], joined(self.taps, hidden))
         self._length = first + len(tokens) - 1
+
+    def _write(self, position: int, tokens: Sequence[int], hidden: Hidden) -> None:
+        self._block.absorb(self._sequence, position, hidden)
+
+    def settle(self) -> None:
+        self._states.settle()
 
     def propose(self, limit: int) -> Proposal:
         if limit <= 0 or not self._length or self._length != self._observed - 1:
@@ -69,6 +77,7 @@ class DFlashDrafter(Drafter):
         if self._length + self._block.width >= self._block.positions:
             self.declined[CONTEXT_LIMIT] = self.declined.get(CONTEXT_LIMIT, 0) + 1
             return NOTHING
+        self.settle()
         assert self._anchor is not None
         prediction = self._block.predict(self._sequence, self._length, self._anchor)
         return self._drawn(prediction, min(limit, self._block.width))
@@ -90,10 +99,11 @@ class DFlashDrafter(Drafter):
         return prediction.logits[row], greatest_probability(prediction.logits[row])
 
     def checkpoint(self) -> Mark:
-        return self._observed, self._length, self._anchor, dict(self.declined)
+        return self._observed, self._length, self._states.checkpoint(), self._anchor, dict(self.declined)
 
     def restore(self, checkpoint: object) -> None:
         if not isinstance(checkpoint, tuple):
             raise ValueError(f"drafter checkpoint: expected one this drafter made, found {checkpoint!r}")
-        self._observed, self._length, self._anchor, declined = checkpoint
+        self._observed, self._length, waiting, self._anchor, declined = checkpoint
+        self._states.restore(waiting)
         self.declined = dict(declined)

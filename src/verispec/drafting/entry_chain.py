@@ -11,16 +11,18 @@ import numpy.typing as npt
 from verispec import _native
 from verispec.backends.prediction_block import PredictionBlock
 from verispec.drafting.contract import CONTEXT_LIMIT, NOTHING, Drafter, Proposal
+from verispec.drafting.late_states import LateStates, Waiting
 from verispec.drafting.sources import Choose
 
 Hidden = npt.NDArray[np.float32]
-Mark = tuple[int, int, Hidden | None, dict[str, int]]
+Mark = tuple[int, int, Waiting, Hidden | None, dict[str, int]]
 
 
 class EntryChainDrafter(Drafter):
     """Entries are written for every committed token, the prompt's included, from the hidden states of the pass that
-    evaluated it: those that a proposal had written from guesses are overwritten. The proposal then goes on from the
-    anchor's entry, one step a token. Confidence is the greatest probability of the draft, before any temperature.
+    evaluated it, when a proposal is asked for: those that an earlier one had written from guesses are overwritten. It
+    then goes on from the anchor's entry, one step a token. Confidence is the greatest probability of the draft, before
+    any temperature.
     """
 
     def __init__(self, block: PredictionBlock, sequence: int, choose: Choose, p_min: float = 0.0) -> None:
@@ -30,8 +32,9 @@ class EntryChainDrafter(Drafter):
         self._choose = choose
         self._p_min = p_min
         self._observed = 0
-        self._position = 0  # of the last entry made from the target's hidden states
-        self._hidden: Hidden | None = None  # what that entry gave; never changed once made
+        self._position = 0  # of the last entry that the target's hidden states are known for
+        self._states = LateStates(1, self._write)
+        self._hidden: Hidden | None = None  # what the last entry written gave; never changed once made
         self._before: Hidden | None = None  # the target's hidden state behind a prefix that was reused
 
     def observe(self, tokens: Sequence[int]) -> None:
@@ -45,8 +48,14 @@ class EntryChainDrafter(Drafter):
             raise ValueError(
                 f"{self.name}: expected positions from {self._position} on, found {first}: some were never shown"
             )
-        self._hidden = self._block.absorb(self._sequence, first + 1, tokens[1:], joined(self.taps, hidden))
+        self._states.take(first + 1, tokens[1:], joined(self.taps, hidden))
         self._position = first + len(tokens) - 1
+
+    def _write(self, position: int, tokens: Sequence[int], hidden: Hidden) -> None:
+        self._hidden = self._block.absorb(self._sequence, position, tokens, hidden)
+
+    def settle(self) -> None:
+        self._states.settle()
 
     def _resume(self, position: int, token: int) -> None:
         """The entry of the first token behind a prefix that an earlier request evaluated."""
@@ -57,12 +66,14 @@ class EntryChainDrafter(Drafter):
         self._block.absorb(self._sequence, position, [token], self._before)
 
     def propose(self, limit: int) -> Proposal:
-        if limit <= 0 or self._hidden is None or self._position != self._observed - 1:
+        if limit <= 0 or not self._position or self._position != self._observed - 1:
             return NOTHING  # part of the prompt is still to come, in the pass that this proposal would be for
         position, positions = self._position, self._block.positions
         if position >= positions:
             self.declined[CONTEXT_LIMIT] = self.declined.get(CONTEXT_LIMIT, 0) + 1
             return NOTHING
+        self.settle()
+        assert self._hidden is not None
         tokens: list[int] = []
         confidences: list[float] = []
         prediction = self._block.first(self._hidden)
@@ -79,12 +90,13 @@ class EntryChainDrafter(Drafter):
         return Proposal(tokens, confidences)
 
     def checkpoint(self) -> Mark:
-        return self._observed, self._position, self._hidden, dict(self.declined)
+        return self._observed, self._position, self._states.checkpoint(), self._hidden, dict(self.declined)
 
     def restore(self, checkpoint: object) -> None:
         if not isinstance(checkpoint, tuple):
             raise ValueError(f"drafter checkpoint: expected one this drafter made, found {checkpoint!r}")
-        self._observed, self._position, self._hidden, declined = checkpoint
+        self._observed, self._position, waiting, self._hidden, declined = checkpoint
+        self._states.restore(waiting)
         self.declined = dict(declined)
 
 

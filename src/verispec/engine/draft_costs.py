@@ -12,16 +12,10 @@ from verispec.drafting.options import DRAFT_MODEL
 from verispec.drafting.resolution import Resolution
 from verispec.drafting.strategies import Part
 from verispec.engine.draft_files import RequestSources
+from verispec.engine.draft_timing import DraftTiming, Seconds
 from verispec.engine.model_lock import ModelLock
-from verispec.engine.pass_timing import (
-    measure_draft_seconds,
-    measure_head_seconds,
-    measure_text_seconds,
-)
 from verispec.errors import BackendError
 
-Seconds = tuple[float, float]
-"""A token, and a proposal however long."""
 NOTHING: Seconds = (0.0, 0.0)
 
 
@@ -57,13 +51,15 @@ class DraftCosts:
             return seconds
 
     def _measure(self, part: Part, is_artifact: bool) -> Seconds:
-        if isinstance(part, DraftText):
-            return measure_text_seconds(part), 0.0
-        if isinstance(part, DraftBlock) or is_artifact:
-            return measure_head_seconds(self._backend, part)
-        assert isinstance(part, PredictionBlock)
         sequence = self._backend.open_sequence()
         try:
-            return measure_draft_seconds(self._backend, part, sequence), 0.0
+            timing = DraftTiming(self._backend, sequence)
+            if isinstance(part, DraftText):
+                return timing.text(part)
+            if isinstance(part, DraftBlock):
+                return timing.block(part)
+            assert isinstance(part, PredictionBlock)
+            nobodys = self._backend.capabilities.sequences  # a head of its own file has a place more
+            return timing.prediction(part, nobodys if is_artifact else sequence)
         finally:
             self._backend.close_sequence(sequence)

@@ -146,6 +146,18 @@ class GuardedDrafter:
             if self.strict:
                 raise DrafterFaultError(f"drafter: {message}") from error
 
+    def settle(self) -> None:
+        """Has the drafter write what it has put off. One that fails here is not asked again, and none of its cache is
+        used; it is too late to raise, so under ``strict`` the next proposal does."""
+        if self.drafter is None:
+            return
+        try:
+            self.drafter.settle()
+        except Exception as error:
+            self._lost = f"settle raised {_described(error)}"
+            self.faults.append(self._lost)
+            self.drafter = None
+
     def checkpoint(self) -> DrafterMark:
         self._mark = self._taken_mark()
         return DrafterMark(self._mark, self.policy.checkpoint(), self.observed, self.bound)

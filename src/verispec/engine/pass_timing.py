@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-
-import numpy as np
 
 from verispec.backends.contract import BackendAdapter, chain
-from verispec.backends.draft_block import DraftBlock, FollowingBlock
-from verispec.backends.prediction_block import PredictionBlock
-from verispec.drafting.draft_text import DraftText
 from verispec.engine.pass_cost import CostTable
 
 _CONTEXTS = (16, 256)
@@ -51,54 +45,3 @@ def _at(backend: BackendAdapter, sequence: int, context: int, rows: list[int]) -
             backend.evaluate(chained, range(count), False)
             seconds[count] = min(seconds[count], time.perf_counter() - started)
     return seconds
-
-
-def measure_draft_seconds(backend: BackendAdapter, block: PredictionBlock, sequence: int) -> float:
-    """What a prediction block takes for one more token, its head included, measured on an empty ``sequence``."""
-    hidden = np.zeros((1, backend.capabilities.hidden_size), np.float32)
-    positions = range(1, min(_TURNS + 1, backend.capabilities.context))
-    seconds = float("inf")
-    for position in positions:  # the first step captures the pass, and is never the least
-        started = time.perf_counter()
-        prediction = block.step(sequence, position, 0, hidden)
-        prediction.logits.argmax()
-        seconds = min(seconds, time.perf_counter() - started)
-    return seconds
-
-
-def measure_text_seconds(text: DraftText) -> float:
-    """Seconds a token of a draft model, measured on a sequence of its own that is given back."""
-    model = text.model
-    measured = DraftText(model, text.sequence)
-    tokens = [0]
-    seconds = float("inf")
-    for _ in range(min(_TURNS + 1, model.capabilities.context)):
-        seconds = min(seconds, _seconds(measured.read, list(tokens)))
-        tokens.append(0)
-    text.held.clear()
-    return seconds
-
-
-def measure_head_seconds(backend: BackendAdapter, head: PredictionBlock | DraftBlock) -> tuple[float, float]:
-    """Seconds a token and seconds a proposal of a draft head, measured on the sequence that is nobody's."""
-    sequence = backend.capabilities.sequences
-    hidden = np.zeros((1, head.columns), np.float32)
-    if isinstance(head, PredictionBlock):
-        fed_back = head.absorb(sequence, 1, [0], hidden)
-        steps = range(2, min(_TURNS + 2, head.positions))
-        return min((_seconds(head.step, sequence, p, 0, fed_back) for p in steps), default=0.0), 0.0
-    head.absorb(sequence, 0, hidden)
-    if head.width + 1 >= head.positions:
-        return 0.0, 0.0
-    block = min(_seconds(head.predict, sequence, 1, 0) for _ in range(_TURNS))
-    if not isinstance(head, FollowingBlock):
-        return 0.0, block
-    row = head.predict(sequence, 1, 0).hidden[0]
-    return min(_seconds(head.follow, 0, row) for _ in range(_TURNS)), block
-
-
-def _seconds(call: Callable[..., object], *arguments: object) -> float:
-    """What one call takes; the first of its kind captures a pass, and is never the least."""
-    started = time.perf_counter()
-    call(*arguments)
-    return time.perf_counter() - started

@@ -44,10 +44,13 @@ class Prefixes:
         request, path = job.request, job.prefix
         if self._cache is None or path is None or request is None:
             return
+        size, target = self._cache.block, request.target
+        if (len(path) + 1) * size > target.length:
+            return
+        request.settle()
         if job.prepared.options.resolution.strategy.keeps_entries and not request.drafter.drafting:
             job.prefix = None  # its drafter's entries end here
             return
-        size, target = self._cache.block, request.target
         while (len(path) + 1) * size <= target.length:
             index = len(path)
             own = request.tokens[index * size : (index + 1) * size]
