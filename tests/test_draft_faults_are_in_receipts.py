@@ -14,7 +14,12 @@ import pytest
 from drafting_targets import HEADS, KINDS, Artifacts, write_artifacts
 from verispec.backends.native_dflash import NativeDFlash, NativeDSpark
 from verispec.backends.native_eagle3 import NativeEagle3
+from verispec.drafting.contract import Drafter
+from verispec.drafting.dflash import DFlashDrafter
+from verispec.drafting.draft_model import DraftModelDrafter
 from verispec.drafting.draft_text import DraftText
+from verispec.drafting.dspark import DSparkDrafter
+from verispec.drafting.entry_chain import EntryChainDrafter
 from verispec.engine.batching.job import Job
 from verispec.engine.batching.scheduler import Scheduler, SchedulerLimits
 from verispec.engine.completion import Completion
@@ -33,6 +38,12 @@ FIRST_STEP: dict[str, tuple[type, str]] = {
     "draft-model": (DraftText, "read"),
 }
 """What every proposal begins with."""
+DRAFTERS: dict[str, type[Drafter]] = {
+    "eagle3": EntryChainDrafter,
+    "dflash": DFlashDrafter,
+    "dspark": DSparkDrafter,
+    "draft-model": DraftModelDrafter,
+}
 SURE = {"spec_chain_p_min": 1.0}
 """In a chain: whoever is asked first is hardly ever sure enough, so that the artifact is asked too."""
 Step = Callable[..., Any]
@@ -132,6 +143,27 @@ def test_one_whose_numbers_are_none(
     assert len(faults) == 3
     assert all("nan" in fault or "finite" in fault for fault in faults), faults
     assert found.drafted == 0 or "suffix" in found.sources
+
+
+def test_one_that_cannot_write_what_it_had_put_off(
+    kind: str, options: dict[str, Any], model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked to before its cache is copied into the prefix cache: the text goes on without it."""
+
+    def failing(self: Any) -> None:
+        raise RuntimeError("a page of the weights is gone")
+
+    off = model.generate(PROMPT, spec_mode="off", **SAMPLING)
+    monkeypatch.setattr(DRAFTERS[kind], "settle", failing)
+    scheduler = Scheduler(model, SchedulerLimits(parallel=1))
+    job = Job(model.prepare(PROMPT, {**options, **SAMPLING}))
+    scheduler.submit(job)
+    while not scheduler.idle:
+        scheduler.step()
+    found = job.outcome()
+    assert isinstance(found, Completion)
+    assert found.tokens == off.tokens
+    assert found.faults[-1] == "settle raised RuntimeError: a page of the weights is gone"
 
 
 def test_under_strict_it_fails_the_request_with_its_cause(

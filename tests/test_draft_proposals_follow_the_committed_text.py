@@ -162,3 +162,45 @@ def test_prefixes_behind_a_heads_context_are_shared_without_it(tmp_path: Path, k
             assert isinstance(found, Completion)
             assert (found.tokens, found.rounds, found.faults) == (expected.tokens, expected.rounds, ())
             assert found.counters.reused_tokens == reused
+
+
+def test_one_that_is_asked_now_and_then_proposes_what_one_asked_always_does(
+    kind: str, model: Model, artifacts: Artifacts, seen: Proposals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was put off in between, in any number of rounds, is made up for."""
+    options = SAMPLING | {"max_tokens": 60} | artifacts.options(kind)
+    propose = CLASSES[kind].propose
+    proposed: dict[int, Proposals] = {}
+    for pause in (1, 2, 7, 23):
+        calls = iter(range(1 << 20))
+
+        def asked_now_and_then(self: Any, limit: int, calls: Any = calls, pause: int = pause) -> Proposal:
+            if next(calls) % pause == pause - 1:
+                propose(self, limit)
+            return Proposal()  # so that every round commits one token
+
+        monkeypatch.setattr(CLASSES[kind], "propose", asked_now_and_then)
+        seen.clear()
+        assert model.generate(PROMPT, **options).faults == ()
+        proposed[pause] = dict(seen)
+    always = proposed.pop(1)
+    for pause, rarely in proposed.items():
+        assert len(rarely) >= 40 // pause
+        assert rarely == {anchor: always[anchor] for anchor in rarely}
+
+
+def test_a_conversation_goes_on_from_what_was_put_off(
+    kind: str, model: Model, artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = SAMPLING | {"max_tokens": 5} | artifacts.options(kind)
+    monkeypatch.setattr(CLASSES[kind], "propose", lambda self, limit: Proposal())
+    with model.conversation() as conversation:
+        first = model.start([7, 1, 9], conversation, dict(options)).result()
+        monkeypatch.undo()
+        prompt = [*first.prompt_tokens, *first.tokens, 4, 4]
+        generation = model.start(prompt, conversation, dict(options))
+        second = generation.result()
+    assert second.faults == ()
+    assert generation.request.counters.reused_tokens == len(first.prompt_tokens) + len(first.tokens) - 1
+    fresh = model.generate(prompt, **options)
+    assert (second.tokens, second.rounds) == (fresh.tokens, fresh.rounds)

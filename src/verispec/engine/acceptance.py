@@ -20,7 +20,7 @@ _TRUST = 4.0
 _HOPELESS = 0.005
 """A position reached less often than this is not worth looking at."""
 
-_UNKNOWN_CONFIDENCE = 0.8
+_UNKNOWN_CONFIDENCE = 0.5
 """What a drafter is taken for before it has proposed anything."""
 
 
@@ -71,21 +71,34 @@ class AcceptanceEstimate:
 
 
 class UsualConfidence:
-    """How confident a drafter usually is at each depth: an average that fades, for asking it before it has drafted."""
+    """How confident a drafter usually is at each depth: an average that fades, for asking it before it has drafted.
+
+    A depth that no proposal has reached is taken for the one before it.
+    """
 
     def __init__(self, depths: int) -> None:
-        self.values = [_UNKNOWN_CONFIDENCE] * depths
+        self._depths = depths
+        self._averages: list[tuple[float, int]] = []  # with the number they are of, for the depths that were reached
+
+    @property
+    def values(self) -> list[float]:
+        known = [average for average, _ in self._averages]
+        return known + [known[-1] if known else _UNKNOWN_CONFIDENCE] * (self._depths - len(known))
 
     def note(self, confidences: Sequence[float]) -> None:
         """Takes in a proposal's; depths that it did not reach learn nothing."""
-        for depth, confidence in zip(range(len(self.values)), confidences, strict=False):
-            self.values[depth] += (1.0 - _DECAY) * (confidence - self.values[depth])
+        for depth, confidence in enumerate(confidences[: self._depths]):
+            if depth == len(self._averages):
+                self._averages.append((self.values[depth], 1))
+            average, count = self._averages[depth]
+            weight = max(1.0 - _DECAY, 1.0 / (count + 1))
+            self._averages[depth] = average + weight * (confidence - average), count + 1
 
-    def checkpoint(self) -> list[float]:
-        return self.values.copy()
+    def checkpoint(self) -> list[tuple[float, int]]:
+        return self._averages.copy()
 
-    def restore(self, checkpoint: list[float]) -> None:
-        self.values = checkpoint.copy()
+    def restore(self, checkpoint: list[tuple[float, int]]) -> None:
+        self._averages = checkpoint.copy()
 
 
 def _bucket(confidence: float) -> int:

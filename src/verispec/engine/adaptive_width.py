@@ -20,7 +20,7 @@ _GRANT = 1.0
 _CREDIT_LIMIT = 8.0
 """Passes of one row that can be lost after any number has been won."""
 _PROBE_EVERY = 16
-"""Rounds after which a drafter that did not seem worth its time is asked for one token again."""
+"""Rounds after which a drafter that did not seem worth its time is asked for one token again, if there is credit."""
 
 
 class _Choice(NamedTuple):
@@ -81,10 +81,12 @@ class AdaptiveWidth(WidthPolicy):
         costs = self._cost.row_costs(widest + 1, context_length)
         usual = self._usual.values[:widest]
         drafting = [self._drafting(width) for width in range(widest + 1)]
-        best = self._best_width(costs, usual, costs[0] + self._credit_at(costs), drafting)
-        if not best and self._unasked_rounds >= _PROBE_EVERY:
-            best = max(1, self._draft_min)
-        return best
+        affordable = costs[0] + self._credit_at(costs)
+        best = self._best_width(costs, usual, affordable, drafting)
+        if best or self._unasked_rounds < _PROBE_EVERY:
+            return best
+        least = max(1, self._draft_min)  # what could not be checked afterwards is not worth its drafting either
+        return least if least <= widest and costs[least] + drafting[least] <= affordable else 0
 
     def _drafting(self, width: int) -> float:
         """Seconds that the drafter takes for ``width`` tokens."""
