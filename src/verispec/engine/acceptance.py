@@ -78,7 +78,9 @@ class UsualConfidence:
 
     def __init__(self, depths: int) -> None:
         self._depths = depths
-        self._averages: list[tuple[float, int]] = []  # with the number they are of, for the depths that were reached
+        self._averages: list[
+            tuple[float, int]
+        ] = []  # with the number they are of, for the depths that were reached
 
     @property
     def values(self) -> list[float]:

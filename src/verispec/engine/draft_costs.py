@@ -14,7 +14,7 @@ from verispec.drafting.strategies import Part
 from verispec.engine.draft_files import RequestSources
 from verispec.engine.draft_timing import DraftTiming, Seconds
 from verispec.engine.model_lock import ModelLock
-from verispec.errors import BackendError
+from verispec.errors import BackendError, ContextOverflowError
 
 NOTHING: Seconds = (0.0, 0.0)
 
@@ -30,7 +30,8 @@ class DraftCosts:
         self._measured: dict[int, tuple[ref[object], Seconds]] = {}  # by identity, while the part is in use
 
     def seconds(self, resolution: Resolution, sources: RequestSources) -> Seconds:
-        """What the strategy's drafter takes. Like the costs of passes, nothing where every sequence is held."""
+        """What the strategy's drafter takes. Nothing where it cannot be measured: a block of the target's own while every
+        sequence is held, an artifact where the request's has no place left."""
         strategy = resolution.strategy
         if strategy.part is None:
             return NOTHING
@@ -43,23 +44,28 @@ class DraftCosts:
             if known is not None and known[0]() is what:
                 return known[1]
             try:
-                seconds = self._measure(part, DRAFT_MODEL.name in resolution.settings)
-            except BackendError:
+                seconds = self._measure(part, DRAFT_MODEL.name in resolution.settings, sources.sequence)
+            except (BackendError, ContextOverflowError):
                 return NOTHING
             self._measured = {key: one for key, one in self._measured.items() if one[0]() is not None}
             self._measured[id(what)] = ref(what), seconds
             return seconds
 
-    def _measure(self, part: Part, is_artifact: bool) -> Seconds:
-        sequence = self._backend.open_sequence()
-        try:
+    def _measure(self, part: Part, is_artifact: bool, sequence: int) -> Seconds:
+        """``sequence``: the request's own. What is evaluated there is not committed."""
+        if is_artifact:
             timing = DraftTiming(self._backend, sequence)
             if isinstance(part, DraftText):
                 return timing.text(part)
-            if isinstance(part, DraftBlock):
-                return timing.block(part)
-            assert isinstance(part, PredictionBlock)
-            nobodys = self._backend.capabilities.sequences  # a head of its own file has a place more
-            return timing.prediction(part, nobodys if is_artifact else sequence)
+            nobodys = self._backend.capabilities.sequences  # a head's own cache has a place more
+            return (
+                timing.block(part, nobodys)
+                if isinstance(part, DraftBlock)
+                else timing.prediction(part, nobodys)
+            )
+        assert isinstance(part, PredictionBlock)
+        empty = self._backend.open_sequence()  # its entries are those of the target's sequences
+        try:
+            return DraftTiming(self._backend, empty).prediction(part, empty)
         finally:
-            self._backend.close_sequence(sequence)
+            self._backend.close_sequence(empty)

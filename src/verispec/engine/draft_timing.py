@@ -23,9 +23,9 @@ class DraftTiming:
     processor's caches. A head of a few megabytes takes twice as long then as when it is asked again and again."""
 
     def __init__(self, backend: BackendAdapter, sequence: int) -> None:
-        """``sequence``: an empty one of the target's, which is left empty."""
+        """``sequence``: one of the target's, which is left as it is."""
         self._backend = backend
-        self._row = chain(sequence, 0, [0])
+        self._row = chain(sequence, backend.length(sequence), [0])
 
     def text(self, text: DraftText) -> Seconds:
         """Of a draft model, measured on a sequence of its own that is given back."""
@@ -36,8 +36,8 @@ class DraftTiming:
         return seconds, 0.0
 
     def prediction(self, block: PredictionBlock, sequence: int) -> Seconds:
-        """Of a block that predicts token by token, its head included. A proposal has one step fewer than tokens, and
-        states to take in before the first, which takes about as long."""
+        """Of a block that predicts token by token; what ``sequence`` of its cache holds is lost. A proposal has a step
+        less than tokens, and states to take in before the first, which takes about as long."""
         hidden = np.zeros((1, block.columns), np.float32)
         fed_back = block.absorb(sequence, 1, [0], hidden)
         turns = min(_TURNS + 1, block.positions - 2)
@@ -45,9 +45,8 @@ class DraftTiming:
             lambda turn: block.step(sequence, 2 + turn, 0, fed_back).logits.argmax(), turns
         ), 0.0
 
-    def block(self, head: DraftBlock) -> Seconds:
-        """Of a head that drafts a whole block, measured on the sequence that is nobody's."""
-        sequence = self._backend.capabilities.sequences
+    def block(self, head: DraftBlock, sequence: int) -> Seconds:
+        """Of a head that drafts a whole block; what ``sequence`` of its cache holds is lost."""
         head.absorb(sequence, 0, np.zeros((1, head.columns), np.float32))
         if head.width + 1 >= head.positions:
             return 0.0, 0.0
