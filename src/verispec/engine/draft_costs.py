@@ -30,8 +30,8 @@ class DraftCosts:
         self._measured: dict[int, tuple[ref[object], Seconds]] = {}  # by identity, while the part is in use
 
     def seconds(self, resolution: Resolution, sources: RequestSources) -> Seconds:
-        """What the strategy's drafter takes. Nothing where it cannot be measured: a block of the target's own while every
-        sequence is held, an artifact where the request's has no place left."""
+        """What the strategy's drafter takes. Nothing where it cannot be measured: a block of the target's own while
+        every sequence is held, an artifact where the request's has no place left."""
         strategy = resolution.strategy
         if strategy.part is None:
             return NOTHING
