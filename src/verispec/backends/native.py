@@ -161,6 +161,7 @@ class NativeBackend(BackendAdapter):
             self._slots.wrote(sequence, end)
             if self._prediction is not None:
                 self._prediction.entries.overwritten(sequence, lengths[sequence])
+            self._drafts.overwritten(sequence, lengths[sequence])
         kept = frozenset(taps)
         parts = self._split(len(rows), outputs, want_logits)
         try:

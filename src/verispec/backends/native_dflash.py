@@ -75,6 +75,15 @@ class NativeDFlash(DraftBlock):
         """Whether anything was absorbed in the sequence."""
         return sequence in self._lengths
 
+    def length(self, sequence: int) -> int:
+        """How many positions there is context of."""
+        return self._lengths.get(sequence, 0)
+
+    def overwritten(self, sequence: int, length: int) -> None:
+        """Other tokens may come behind ``length`` positions."""
+        if sequence in self._lengths:
+            self._lengths[sequence] = min(self._lengths[sequence], length)
+
     def block_end(self, sequence: int, length: int) -> Hidden | None:
         """An empty row where the context of ``length`` positions is there: what follows needs nothing of it."""
         return np.zeros((1, 0), np.float32) if self._lengths.get(sequence, 0) >= length else None

@@ -39,6 +39,7 @@ class NativeEagle3(PredictionBlock):
         self._scattered = ScatteredLogits(ids, parts.draft.decoder.vocabulary)
         self._entries = PredictionEntries()
         self._ends: dict[int, dict[int, Hidden]] = {}
+        self._used: set[int] = set()
 
     @property
     def positions(self) -> int:
@@ -57,6 +58,7 @@ class NativeEagle3(PredictionBlock):
             program = self._filling.program(PassKind(len(rows), 1, False, _TAPS))
             program.evaluate(rows, [len(rows) - 1], inputs=[hidden[begin:end]])
             last = program.hidden(FED_BACK)
+        self._used.add(sequence)
         self._entries.note(sequence, position + len(tokens) - 1, hidden[-1:].copy())
         self._note_block_ends(sequence, position, hidden)
         return last.copy()
@@ -87,7 +89,17 @@ class NativeEagle3(PredictionBlock):
 
     def used(self, sequence: int) -> bool:
         """Whether anything was absorbed in the sequence."""
-        return self._entries.used(sequence)
+        return sequence in self._used
+
+    def length(self, sequence: int) -> int:
+        """How many positions there are entries for."""
+        return self._entries.length(sequence)
+
+    def overwritten(self, sequence: int, length: int) -> None:
+        """Other tokens may come behind ``length`` positions."""
+        self._entries.overwritten(sequence, length)
+        ends = self._ends.get(sequence, {})
+        self._ends[sequence] = {end: hidden for end, hidden in ends.items() if end <= length}
 
     def block_end(self, sequence: int, length: int) -> Hidden | None:
         """What the entry behind ``length`` positions is made from, where that ends a block just completed."""
@@ -95,9 +107,11 @@ class NativeEagle3(PredictionBlock):
 
     def loaded(self, sequence: int, length: int, end: Hidden) -> None:
         """The entries of ``length`` positions have been copied in; ``end`` is what ``block_end`` gave there."""
+        self._used.add(sequence)
         self._entries.note(sequence, length, end)
 
     def forget(self, sequence: int) -> None:
         """The sequence is closed."""
+        self._used.discard(sequence)
         self._entries.forget(sequence)
         self._ends.pop(sequence, None)

@@ -19,15 +19,15 @@ NativeHead = NativeEagle3 | NativeDFlash
 
 class HeadBlock(NamedTuple):
     """A prefix block of one head, named by its digest: keys and values (nothing behind its context), and what its next
-    entry is made from."""
+    entry is made from, None where that is not held any more."""
 
     key: str
     keys_values: bytes
-    end: npt.NDArray[np.float32]
+    end: npt.NDArray[np.float32] | None
 
     @property
     def nbytes(self) -> int:
-        return len(self.keys_values) + self.end.nbytes
+        return len(self.keys_values) + (0 if self.end is None else self.end.nbytes)
 
 
 class NativeHeads:
@@ -46,19 +46,21 @@ class NativeHeads:
         self._opened.append((parts, head))
         return head
 
-    def save(self, sequence: int, begin: int, end: int) -> tuple[HeadBlock, ...] | None:
-        """What the heads used in the sequence keep of positions ``[begin, end)``, a block just completed; None when one
-        of them could not go on behind it."""
+    def save(self, sequence: int, begin: int, end: int) -> tuple[HeadBlock, ...]:
+        """What the heads used in the sequence keep of positions ``[begin, end)``. BackendError when one of them has
+        not got that far: a block without its part would be a hole in what later ones go on from."""
         blocks = []
         for parts, head in self._opened:
             if not head.used(sequence):
                 continue
-            behind = head.block_end(sequence, end)
-            if behind is None:
-                return None
+            if head.length(sequence) < end:
+                found = head.length(sequence)
+                raise BackendError(
+                    f"block: expected {end} positions in the draft head's cache, found {found}"
+                )
             within = end <= parts.cache.positions
             content = parts.cache.save(sequence, begin, end) if within else b""
-            blocks.append(HeadBlock(parts.key, content, behind))
+            blocks.append(HeadBlock(parts.key, content, head.block_end(sequence, end)))
         return tuple(blocks)
 
     def load(self, sequence: int, begin: int, end: int, blocks: tuple[HeadBlock, ...]) -> None:
@@ -68,7 +70,13 @@ class NativeHeads:
                 if block.key == parts.key:
                     if block.keys_values:
                         parts.cache.load(sequence, begin, end, block.keys_values)
-                    head.loaded(sequence, end, block.end)
+                    if block.end is not None:
+                        head.loaded(sequence, end, block.end)
+
+    def overwritten(self, sequence: int, length: int) -> None:
+        """Other tokens may come behind ``length`` positions: what is kept of more is no longer theirs."""
+        for _, head in self._opened:
+            head.overwritten(sequence, length)
 
     def forget(self, sequence: int) -> None:
         """Gives back what the heads keep of ``sequence``."""

@@ -41,8 +41,13 @@ class PredictionEntries:
         known = self._known.get(sequence)
         return known[1] if known is not None and known[0] == length else None
 
+    def length(self, sequence: int) -> int:
+        """How many positions they are complete for."""
+        known = self._known.get(sequence)
+        return 0 if known is None else known[0]
+
     def used(self, sequence: int) -> bool:
-        """Whether anything was ever absorbed in the sequence."""
+        """Whether anything was absorbed in the sequence, and stands."""
         return sequence in self._known
 
     def overwritten(self, sequence: int, length: int) -> None:

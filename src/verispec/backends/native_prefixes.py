@@ -55,8 +55,9 @@ class NativePrefixes:
         states = self._states_behind(sequence, end)
         heads = self.heads.save(sequence, begin, end)
         content = self.cache.save(sequence, begin, end)
-        saved = SavedBlock(content, states, self.entries.behind(sequence, end), heads or ())
-        resumable = heads is not None and (self.states is None or states is not None)
+        saved = SavedBlock(content, states, self.entries.behind(sequence, end), heads)
+        resumable = self.states is None or states is not None
+        resumable = resumable and all(head.end is not None for head in heads)
         if self.entries.used(sequence):
             resumable = resumable and saved.hidden is not None
         size = len(saved.keys_values) + len(saved.states or b"")

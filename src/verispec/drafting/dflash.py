@@ -45,6 +45,7 @@ class DFlashDrafter(Drafter):
         self._length = 0  # positions whose hidden states are known
         self._states = LateStates(0, self._write)
         self._anchor: int | None = None
+        self._resumed: int | None = None  # found once: a round that fails may have written context behind it
 
     def observe(self, tokens: Sequence[int]) -> None:
         """Counts them: a block follows once the context reaches up to the anchor."""
@@ -54,10 +55,11 @@ class DFlashDrafter(Drafter):
 
     def absorb(self, first: int, tokens: Sequence[int], hidden: Mapping[int, Hidden]) -> None:
         if first and not self._length:
-            if not self._block.resume(self._sequence, first):
+            if self._resumed != first and not self._block.resume(self._sequence, first):
                 raise ValueError(
                     f"{self.name}: expected the context of the {first} positions reused, found none"
                 )
+            self._resumed = first
         elif first > self._length:
             raise ValueError(
                 f"{self.name}: expected positions from {self._length} on, found {first}: some were never shown"

@@ -90,7 +90,6 @@ class Conversation:
         """Takes in an answer that is over, and note of what the sequence holds after it. For the model alone."""
         if self._answer is not request:
             return
-        request.settle()
         self._evaluated = request.tokens[: request.target.length]
         answer = {"role": "assistant", "content": "".join(emitted.text for emitted in request.emissions)}
         self.messages, self._answer = [*self.messages, answer], None

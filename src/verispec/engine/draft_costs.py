@@ -14,7 +14,6 @@ from verispec.drafting.strategies import Part
 from verispec.engine.draft_files import RequestSources
 from verispec.engine.draft_timing import DraftTiming, Seconds
 from verispec.engine.model_lock import ModelLock
-from verispec.errors import BackendError, ContextOverflowError
 
 NOTHING: Seconds = (0.0, 0.0)
 
@@ -31,7 +30,7 @@ class DraftCosts:
 
     def seconds(self, resolution: Resolution, sources: RequestSources) -> Seconds:
         """What the strategy's drafter takes. Nothing where it cannot be measured: a block of the target's own while
-        every sequence is held, an artifact where the request's has no place left."""
+        every sequence is held, an artifact where the request's has no place left, one that fails."""
         strategy = resolution.strategy
         if strategy.part is None:
             return NOTHING
@@ -45,7 +44,7 @@ class DraftCosts:
                 return known[1]
             try:
                 seconds = self._measure(part, DRAFT_MODEL.name in resolution.settings, sources.sequence)
-            except (BackendError, ContextOverflowError):
+            except Exception:  # a head that fails here fails in a round too, where it is counted
                 return NOTHING
             self._measured = {key: one for key, one in self._measured.items() if one[0]() is not None}
             self._measured[id(what)] = ref(what), seconds

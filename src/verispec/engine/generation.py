@@ -21,7 +21,9 @@ class Generation(Iterator[Chunk]):
         lock: ModelLock,
         release: Callable[[], None],
         options: RequestOptions,
+        kept: bool,
     ) -> None:
+        """``kept``: the sequence outlives the request, and the drafter's cache with it."""
         self.request = request
         self.clock = Clock()
         self.clock.begun = self.clock.started
@@ -29,6 +31,7 @@ class Generation(Iterator[Chunk]):
         self._lock = lock
         self._release = release
         self._options = options
+        self._kept = kept
         self._completion: Completion | None = None
 
     def __next__(self) -> Chunk:
@@ -68,6 +71,8 @@ class Generation(Iterator[Chunk]):
                 self.request.recover()
                 if not self.request.over:
                     self.cancel()
+                if self._kept:
+                    self.request.settle()
                 completion = describe(self.request, self.clock, self._options)
                 self._release()
                 self._completion = completion

@@ -148,7 +148,7 @@ class GuardedDrafter:
 
     def settle(self) -> None:
         """Has the drafter write what it has put off. One that fails here is not asked again, and none of its cache is
-        used; it is too late to raise, so under ``strict`` the next proposal does."""
+        used. The round is over, so under ``strict`` the next proposal raises; behind the last one nothing does."""
         if self.drafter is None:
             return
         try:

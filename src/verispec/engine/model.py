@@ -122,7 +122,7 @@ class Model:
                 elif held:  # once: the sequence may be another's by the second time
                     self.backend.close_sequence(held.pop())
 
-        return Generation(request, self.lock, release, prepared.options)
+        return Generation(request, self.lock, release, prepared.options, conversation is not None)
 
     def prepare(self, prompt: Prompt, options: Mapping[str, Any]) -> PreparedRequest:
         """Everything about a request that can be checked before it is given a sequence; raises what is wrong."""

@@ -45,9 +45,8 @@ class Prefixes:
         if self._cache is None or path is None or request is None:
             return
         size, target = self._cache.block, request.target
-        if (len(path) + 1) * size > target.length:
-            return
-        request.settle()
+        if (len(path) + 1) * size <= target.length:
+            request.settle()
         if job.prepared.options.resolution.strategy.keeps_entries and not request.drafter.drafting:
             job.prefix = None  # its drafter's entries end here
             return
