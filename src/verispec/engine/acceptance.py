@@ -78,9 +78,8 @@ class UsualConfidence:
 
     def __init__(self, depths: int) -> None:
         self._depths = depths
-        self._averages: list[
-            tuple[float, int]
-        ] = []  # with the number they are of, for the depths that were reached
+        # of the depths that were reached, each with how many it is of
+        self._averages: list[tuple[float, int]] = []
 
     @property
     def values(self) -> list[float]:

@@ -85,9 +85,8 @@ class AdaptiveWidth(WidthPolicy):
         best = self._best_width(costs, usual, affordable, drafting)
         if best or self._unasked_rounds < _PROBE_EVERY:
             return best
-        least = max(
-            1, self._draft_min
-        )  # what could not be checked afterwards is not worth its drafting either
+        # what could not be checked afterwards is not worth its drafting either
+        least = max(1, self._draft_min)
         return least if least <= widest and costs[least] + drafting[least] <= affordable else 0
 
     def _drafting(self, width: int) -> float:

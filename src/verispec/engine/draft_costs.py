@@ -57,11 +57,9 @@ class DraftCosts:
             if isinstance(part, DraftText):
                 return timing.text(part)
             nobodys = self._backend.capabilities.sequences  # a head's own cache has a place more
-            return (
-                timing.block(part, nobodys)
-                if isinstance(part, DraftBlock)
-                else timing.prediction(part, nobodys)
-            )
+            if isinstance(part, DraftBlock):
+                return timing.block(part, nobodys)
+            return timing.prediction(part, nobodys)
         assert isinstance(part, PredictionBlock)
         empty = self._backend.open_sequence()  # its entries are those of the target's sequences
         try:
