@@ -98,8 +98,9 @@ class NativeEagle3(PredictionBlock):
     def overwritten(self, sequence: int, length: int) -> None:
         """Other tokens may come behind ``length`` positions."""
         self._entries.overwritten(sequence, length)
-        ends = self._ends.get(sequence, {})
-        self._ends[sequence] = {end: hidden for end, hidden in ends.items() if end <= length}
+        ends = self._ends.get(sequence)
+        if ends:
+            self._ends[sequence] = {end: hidden for end, hidden in ends.items() if end <= length}
 
     def block_end(self, sequence: int, length: int) -> Hidden | None:
         """What the entry behind ``length`` positions is made from, where that ends a block just completed."""
